@@ -1,4 +1,4 @@
-/** Start: the words, who this is, the page of the address; then one render for every change. */
+/** Start: the words, the session, the page of the address; then one render for every change. */
 import { context } from './lib/api.js';
 import { ahead } from './lib/format.js';
 import { preferred, t, useLanguage } from './lib/i18n.js';
@@ -17,7 +17,7 @@ const state = { page: null, path: '', route: '' };
 /** @type {AbortController} */
 let leaving = new AbortController();
 let liveFor = '';
-/** Of navigations the newest counts. */
+/** The number of the newest navigation, which is the one that counts. */
 let turn = 0;
 
 /** @type {Page} */
@@ -52,7 +52,7 @@ async function navigate(why) {
   }
   const allowed = !found?.route.may || can(found.route.may);
   const page = !found ? notFound : !allowed ? notAllowed : await load(found.route);
-  // Somebody was faster than the page's files; what is shown stays until then.
+  // A newer navigation was faster than the page's files; until its files come, the old page stays.
   if (mine !== turn) return;
   leaving.abort();
   leaving = new AbortController();
@@ -83,7 +83,7 @@ async function load(route) {
   }
 }
 
-/** Styles that have been asked for; they stay. @type {Map<string, Promise<void>>} */
+/** The styles that were requested; they stay in the document. @type {Map<string, Promise<void>>} */
 const styles = new Map();
 
 /** @param {string} name */
@@ -102,7 +102,7 @@ function style(name) {
   return loaded;
 }
 
-/** The heading takes the focus, and "Back" its place. @param {string} why @param {AbortSignal} signal */
+/** Focuses the heading, and restores the scroll after "Back". @param {string} why @param {AbortSignal} signal */
 function settle(why, signal) {
   const heading = /** @type {HTMLElement | null} */ (document.querySelector('main h1'));
   if (why !== 'first' && !document.querySelector('main [autofocus]')) heading?.focus({ preventScroll: true });
@@ -112,7 +112,7 @@ function settle(why, signal) {
   for (const wait of wanted ? [100, 300, 700] : []) setTimeout(() => !signal.aborted && scrollTo(0, wanted), wait);
 }
 
-/** The stream of the workspace, once there is a session. */
+/** Starts the stream of the workspace, if there is a session. */
 function follow() {
   if (!session.me) {
     liveFor = '';
@@ -144,7 +144,7 @@ async function start() {
   const theme = localStorage.getItem('theme');
   if (theme) document.documentElement.dataset['theme'] = theme;
   if (localStorage.getItem('rows')) document.documentElement.dataset['rows'] = localStorage.getItem('rows') ?? '';
-  // The page's files come while the session is asked for.
+  // The page's files load while the session is requested.
   const first = match(currentPath());
   if (first) files(first.route).catch(() => {});
   try {
@@ -167,7 +167,7 @@ async function start() {
     },
     () => state.page?.resync?.(),
   );
-  // A link that is followed where the page is open already changes the fragment only.
+  // A link in a tab that already shows the page changes only the fragment.
   addEventListener('hashchange', () => /^#(in|invite)=/.test(location.hash) && location.reload());
   startRouter(navigate);
   startKeys();

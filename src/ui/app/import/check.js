@@ -1,4 +1,4 @@
-/** What is surely wrong with a row, by the server's own rules, before anything is sent. Runs in the worker and the page. */
+/** Finds the sure faults of a row, by the server's own rules, before anything is sent. Runs in the worker and the page. */
 
 const LOCAL = /^[^\s\p{Cc}()<>[\]\\,;:"@]{1,64}$/u;
 const LABEL = /^(?!-)[\p{Alphabetic}\p{N}-]+(?<!-)$/u;
@@ -32,7 +32,7 @@ export function fault(contact) {
   return null;
 }
 
-/** Looks at rows one after the other: a phone that an earlier row has too is refused where it is to be refused.
+/** Checks rows one after the other. A phone of an earlier row is refused if the choice for conflicts is to refuse.
  * @param {string} conflict */
 export function checker(conflict) {
   const seen = new Set();

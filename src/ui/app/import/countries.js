@@ -1,4 +1,4 @@
-/** The rules of countries for phones, their names, and the one that was chosen last. */
+/** The rules of countries for phones, their names, and the last choice. */
 import { language } from '../lib/i18n.js';
 
 /** Empty until it is loaded: then only numbers with a calling code are read. @type {import('./phones.js').Countries} */

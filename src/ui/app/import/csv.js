@@ -2,8 +2,8 @@
  * A worker that reads a CSV file piece by piece, never holding it whole: quotes, line breaks in
  * quotes, a byte order mark, `,` `;` or tab, UTF-8, UTF-16 or Latin-1.
  *
- * It is asked with {file} for the head, {count} for all rows and the file's hash, {check, how} for the rows
- * that are surely wrong, and {rows, from, size, how} for batches: one body of a call for each {next}, and {answer, at} for what became of it.
+ * Its messages are {file} for the head, {count} for all rows and the file's hash, {check, how} for the rows
+ * that are surely wrong, and {rows, from, size, how} for batches: one body of a call for each {next}, and {answer, at} for its result.
  */
 import { checker } from './check.js';
 import { bodyOf, outcomeOf, toContact } from './rows.js';
@@ -23,14 +23,14 @@ function encodingOf(head) {
   }
 }
 
-/** The separator that the first line has most of. @param {string} text */
+/** Returns the most frequent separator of the first line. @param {string} text */
 function separatorOf(text) {
   const line = (text.split(/\r?\n/, 1)[0] ?? '').replace(/"[^"]*"/g, '');
   const found = [',', ';', '\t'].map((s) => /** @type {[string, number]} */ ([s, line.split(s).length]));
   return (found.sort((a, b) => b[1] - a[1])[0] ?? [','])[0];
 }
 
-/** Cells out of text that comes in pieces. */
+/** Parses the cells of a text that comes in pieces. */
 class Parser {
   /** @param {string} separator */
   constructor(separator) {
@@ -107,7 +107,7 @@ async function read(file, take, seen) {
   reader.cancel().catch(() => {});
 }
 
-/** Two sums of 32 bits over all bytes; it distinguishes files, and protects nothing. */
+/** Two sums of 32 bits over all bytes; it distinguishes files, but is not secure. */
 class Hash {
   a = 0x811c9dc5;
   b = 0x1b873593;
@@ -157,10 +157,10 @@ async function count(file) {
   post({ hash: hash.text(), rows: Math.max(0, rows) });
 }
 
-/** Phones that are shown as they are sent: enough to see what becomes of a file's. */
+/** The maximum number of rewritten phones that are shown: enough to judge a file. */
 const REWRITTEN_SHOWN = 100;
 
-/** Finds the rows that would be refused and the phones that are sent in another form, and sends nothing.
+/** Finds the rows that would be refused and the phones that would be rewritten, and sends nothing.
  * @param {File} file @param {How} how */
 async function check(file, how) {
   const { meanings, head: names } = how;
@@ -190,7 +190,7 @@ async function check(file, how) {
   post({ checked: refused, rewritten, rewrites });
 }
 
-/** Batches that wait for their answer, by the number of rows before them.
+/** The batches that wait for their answer, by the number of rows before them.
  * @type {Map<number, {sent: Row[], refused: Refused[], how: How}>} */
 const flying = new Map();
 

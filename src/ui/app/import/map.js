@@ -1,4 +1,4 @@
-/** What the columns of a file mean: as for `postrider contacts import`. */
+/** The meanings of a file's columns, as for `postrider contacts import`. */
 import { t } from '../lib/i18n.js';
 
 /** @import { Meaning } from './rows.js' */
@@ -6,7 +6,7 @@ import { t } from '../lib/i18n.js';
 export const REFUSED = ['row', 'column', 'value', 'reason'];
 const KNOWN = ['name', 'phone', 'email', 'tags', 'custom_fields'];
 const SET_BY_SERVER = ['id', 'created_at', 'updated_at', 'user_id', 'username'];
-/** Names that other programs give. @type {Record<string, string>} */
+/** The names that other programs use. @type {Record<string, string>} */
 const ALIASES = {
   'e-mail': 'email',
   mail: 'email',

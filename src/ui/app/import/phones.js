@@ -1,11 +1,11 @@
 /**
- * Pure: what a phone as people and spreadsheets write it is in E.164, or why it is none. `src/cli/contacts/phones.rs`
+ * Pure: converts phones of people and spreadsheets to E.164, or says why not. `src/cli/contacts/phones.rs`
  * does the same, and `tests/fixtures/phones.json` holds both to it.
  *
- * `countries.json` has for each country of ISO 3166 its calling code, what is dialled before a national number and is no
- * part of it (`-`: nothing, so that a 0 stays, as in Italy; `|` between several), how many digits a national number
- * has, then, where it is not 00, what is dialled before a calling code (`*`: more than one), and the digits that a
- * number without either begins with, where its length does not tell whether it has a calling code. They are those of
+ * `countries.json` has for each country of ISO 3166 its calling code, the prefix before a national number that is no
+ * part of it (`-`: nothing, so that a 0 stays, as in Italy; `|` between several), the number of digits of a national
+ * number, then, where it is not 00, the prefix of a calling code (`*`: more than one), and the first digits of a
+ * number without either prefix, where its length does not show whether it has a calling code. They are those of
  * libphonenumber 9.0.33 for fixed lines and mobiles, without the lengths that only machines and switchboards have.
  *
  * @typedef {Record<string, string>} Countries by ISO 3166, two letters
@@ -13,7 +13,7 @@
  */
 
 const E164 = /^\+[1-9]\d{6,14}$/;
-/** What a copied number has without being seen. */
+/** The invisible characters of a copied number. */
 const UNSEEN = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
 const BETWEEN = /[\s().\u00b7/\u2010-\u2015\u2212-]/g;
 /** Arabic, Persian and wide digits, and the wide plus. */
@@ -27,11 +27,11 @@ function plain(text) {
     .replace(DIGITS, (c) => String(c.charCodeAt(0) & 15))
     .replaceAll('\uff0b', '+')
     .trim()
-    // A spreadsheet does not read what follows a quote.
+    // A spreadsheet does not interpret the text after a quote.
     .replace(/^['\u2019]+\s*/, '')
     .replace(/^tel:\s*/i, '');
   const [power, plus = '', first = '', decimals = '', zeros = '0'] = POWER.exec(seen) ?? [];
-  // With fewer digits than the power has, a spreadsheet has kept the rest to itself.
+  // With fewer digits than the power needs, the spreadsheet has dropped the rest.
   if (power) return { text: plus + first + decimals, rounded: decimals.length !== Number(zeros) };
   return { text: seen.replace(/^(\+?\d{7,15})[.,]0+$/, '$1'), rounded: false };
 }
@@ -43,10 +43,10 @@ function ruleOf(row) {
   return { code, trunks: trunks === '-' ? [] : trunks.split('|'), least, most, out, first };
 }
 
-/** The digits after the way out of a country, if they have it. @param {string} digits @param {string} out */
+/** Returns the digits after the prefix for calls abroad, if there is one. @param {string} digits @param {string} out */
 function abroad(digits, out) {
   const way = out !== '*' && digits.startsWith(out) && digits[out.length] !== '0' ? out : '00';
-  // No number of calling code 1 goes on with 0 or 1: it is another country's way out.
+  // No number of calling code 1 continues with 0 or 1: it is another country's prefix for calls abroad.
   return digits.startsWith(way) && !/^1[01]/.test(digits.slice(way.length)) ? digits.slice(way.length) : '';
 }
 
@@ -57,7 +57,7 @@ function national(digits, rule) {
     rest.length >= least && rest.length <= most && (!trunks.length || rest[0] !== '0');
   const trunk = trunks.find((it) => digits.startsWith(it) && fits(digits.slice(it.length)));
   if (trunk) return { phone: `+${code}${digits.slice(trunk.length)}` };
-  // A spreadsheet may have taken a 0 or a +.
+  // A spreadsheet may have removed a 0 or a +.
   const bare = (/** @type {string} */ rest) => fits(rest) && (!first || first.includes(rest[0] ?? ''));
   const [own, whole] = [bare(digits), digits.startsWith(code) && bare(digits.slice(code.length))];
   if (own && whole) return { reason: 'unclear' };
@@ -78,7 +78,7 @@ export function readPhone(written, country, countries) {
   const rest = plus ? digits.slice(1) : abroad(digits, rule.out);
   if (!rest) return digits.startsWith('00') ? { reason: 'phone' } : rule.code ? checked(national(digits, rule)) : { reason: 'country' };
   if (!zero.test(text)) return checked({ phone: `+${rest}` });
-  // `+49 (0)30`: it is for those who call from within.
+  // `+49 (0)30`: the 0 is for calls within the country.
   const [before = ''] = text.split(zero);
   const code = before.replace(BETWEEN, '').replace(/^\+/, '').slice(plus ? 0 : digits.length - rest.length);
   const drops = Object.values(countries).map(ruleOf).some((it) => it.code === code && it.trunks.includes('0'));

@@ -1,4 +1,4 @@
-/** How far imports have come, in the browser's own database. */
+/** The positions of imports, in the browser's own database. */
 
 /** @typedef {{done: number, imported: number, skipped: number, refused: any[], meanings: any[], conflict: string,
  *   country: string}} Place */

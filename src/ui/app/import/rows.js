@@ -1,5 +1,5 @@
 /**
- * What becomes of rows: contacts on their way to the server, and from its answer what was refused. It
+ * Rows become contacts for the server, and its answer gives the refused rows. The module
  * runs in the worker, so that a hundred thousand rows do not hold up the page.
  *
  * @typedef {'' | 'name' | 'phone' | 'email' | 'tags' | 'custom_fields' | `custom.${string}`} Meaning
@@ -13,10 +13,10 @@
 import { parse } from '../lib/api.js';
 import { readPhone } from './phones.js';
 
-/** An export has a quote before what a spreadsheet would take for a formula. @param {string} cell */
+/** Removes the quote that an export has before the start of a formula. @param {string} cell */
 const unquote = (cell) => (/^'+[=+\-@\t\r]/.test(cell) ? cell.slice(1) : cell);
 
-/** The contact that cells make as far as they can be read, and the first cell that cannot.
+/** Returns the contact of the readable cells, and the first cell that cannot be read.
  * @param {string[]} cells @param {Sense} sense
  * @returns {{contact: any, wrong: {column: string, value: string, reason: string} | null}} */
 export function toContact(cells, { meanings, country, countries }) {
@@ -52,7 +52,7 @@ export function toContact(cells, { meanings, country, countries }) {
   return { contact, wrong: wrong[0] ?? null };
 }
 
-/** A batch as the body of a call, and the rows that cannot be sent.
+/** Returns a batch as the body of a call, and the rows that cannot be sent.
  * @param {Row[]} rows @param {How} how */
 export function bodyOf(rows, how) {
   /** @type {Row[]} */
@@ -69,7 +69,7 @@ export function bodyOf(rows, how) {
   return { sent, refused, body: contacts.length ? JSON.stringify(body) : '' };
 }
 
-/** What the server made of a batch. @param {string} answer @param {Row[]} sent @param {How} how */
+/** Returns the server's result of a batch. @param {string} answer @param {Row[]} sent @param {How} how */
 export function outcomeOf(answer, sent, how) {
   /** @type {Refused[]} */
   const refused = [];

@@ -1,6 +1,6 @@
 /**
- * An import: batches of a thousand, two in flight, each with a key of its own. How far it has come lies
- * in the browser under the file's hash: after a reload the same file goes on, and none is made twice.
+ * An import: batches of a thousand, two in flight, each with a key of its own. Its position is kept
+ * in the browser under the file's hash: after a reload the same file continues, and no contact is made twice.
  */
 import { ApiError, call } from '../lib/api.js';
 import { refresh } from '../lib/render.js';
@@ -18,7 +18,7 @@ const ADDRESS = new URL('./csv.js', import.meta.url).href;
 /** @type {any} */
 let policy = null;
 
-/** The one policy of Trusted Types: it lets exactly this worker pass. */
+/** The one policy of Trusted Types: it permits exactly this worker. */
 function workerAddress() {
   const types = /** @type {any} */ (globalThis).trustedTypes;
   policy ??= types?.createPolicy('postrider-worker', {
@@ -42,7 +42,7 @@ export class Import {
     /** @type {Meaning[]} */
     this.meanings = [];
     this.conflict = 'refuse';
-    /** Of phones without a calling code. */
+    /** The country of phones without a calling code. */
     this.country = '';
     this.hash = '';
     this.rows = 0;
@@ -51,9 +51,9 @@ export class Import {
     this.skipped = 0;
     /** @type {Refused[]} */
     this.refused = [];
-    /** What a check of all rows found, until another meaning is chosen. @type {Refused[] | null} */
+    /** The faults from a check of all rows, until another meaning is chosen. @type {Refused[] | null} */
     this.checked = null;
-    /** Phones that are sent in another form, the first of them, and how many they are. @type {Rewritten[]} */
+    /** The first phones that are sent in another form, and the number of all. @type {Rewritten[]} */
     this.rewritten = [];
     this.rewrites = 0;
     this.checking = false;
@@ -85,7 +85,7 @@ export class Import {
     Object.assign(this, { head, sample });
   }
 
-  /** Counts the rows and finds whether this file was begun before. */
+  /** Counts the rows and finds an earlier start of this file. */
   async count() {
     const { hash, rows } = await this.ask({ count: this.file }, (d) => 'hash' in d);
     Object.assign(this, { hash, rows, state: 'ready' });
@@ -106,13 +106,13 @@ export class Import {
     refresh();
   }
 
-  /** What cells mean, and what becomes of rows. @returns {How} */
+  /** The meanings of the cells, and the choices for the rows. @returns {How} */
   get how() {
     const { meanings, head, conflict, country } = this;
     return { meanings, head, conflict, country, countries };
   }
 
-  /** Looks at all rows of the file, and sends nothing. */
+  /** Checks all rows of the file, and sends nothing. */
   async check() {
     if (this.checking) return;
     [this.checking, this.checked] = [true, null];
@@ -133,7 +133,7 @@ export class Import {
     this.state = 'paused';
   }
 
-  /** From the place on, until the end, a pause or a refusal. */
+  /** Runs from the position on, until the end, a pause or a refusal. */
   async run() {
     if (this.state === 'running') return;
     this.state = 'running';
@@ -216,11 +216,11 @@ export class Import {
   async mark(at) {
     this.ahead.add(at);
     while (this.ahead.delete(this.done)) this.done = Math.min(this.rows, this.done + SIZE);
-    // Saved only where all before it is done: what is in flight is sent again with the same key.
+    // Saved only if all rows before it are done: a batch in flight is resent with the same key.
     if (this.ahead.size === 0) await this.save();
   }
 
-  /** Waits where the server asks for it. @param {() => Promise<any>} send */
+  /** Repeats a call, with the pauses that the server asks for. @param {() => Promise<any>} send */
   async insist(send) {
     for (let i = 0; ; i++) {
       try {

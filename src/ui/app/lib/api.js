@@ -6,7 +6,7 @@ import { refresh } from './render.js';
 
 /** @import { Call, Options } from './types.js' */
 
-/** A refusal, in the interface's own words. */
+/** A refusal by the interface, with its own message. */
 export class ApiError extends Error {
   /** @param {number} status @param {any} body @param {number} wait seconds */
   constructor(status, body, wait) {
@@ -77,7 +77,7 @@ export async function call(method, path, options = {}) {
   throw error;
 }
 
-/** A whole number that JavaScript cannot hold: it is shown and sent as it was written. */
+/** A whole number too large for JavaScript: it is shown and sent as it was written. */
 class Long extends Number {
   #written;
   /** @param {string} written */
@@ -91,7 +91,7 @@ class Long extends Number {
   }
 
   toJSON() {
-    // A browser that says how a number was written can also write one so.
+    // A browser that provides a number's source text can also write it.
     return /** @type {any} */ (JSON).rawJSON(this.#written);
   }
 }
@@ -104,7 +104,7 @@ const exact = (_, value, context) =>
 
 /** @param {string} text @returns {any} */
 export const parse = (text) =>
-  // A number is asked for how it was written only where there may be a long one: that takes time.
+  // The source text of numbers takes time, so it is used only if there may be a long one.
   /[:[,\s]-?\d{16}/.test(text) ? JSON.parse(text, /** @type {any} */ (exact)) : JSON.parse(text);
 
 /** @param {string} text @returns {any} */
@@ -129,11 +129,11 @@ function keep(entry) {
 /** @param {string} path @param {Record<string, unknown>} [query] @param {AbortSignal} [signal] @returns {Promise<any>} */
 export const get = (path, query, signal) => call('GET', path, { ...(query ? { query } : {}), signal });
 
-/** Most parts of a list that one search goes through by itself. */
+/** The maximum number of parts of a list that one search reads by itself. */
 const PARTS = 20;
 
-/** The next part of a list that has rows. Of what no index finds, one part looks at a bounded number of rows, so it
- * may be empty while `next_cursor` goes on; so may the answer. @param {string} path
+/** Returns the next part of a list that has rows. Without an index, a part covers a bounded number of rows, so it
+ * may be empty while there is a `next_cursor`. The result may be, too. @param {string} path
  * @param {Record<string, unknown>} query @param {AbortSignal} [signal] @returns {Promise<any>} */
 export async function found(path, query, signal) {
   let answer = await get(path, query, signal);
@@ -150,13 +150,13 @@ export const patch = (path, body) => call('PATCH', path, { body });
 /** @param {string} path @param {unknown} [body] @returns {Promise<any>} */
 export const remove = (path, body) => call('DELETE', path, { body });
 
-/** A new `Idempotency-Key`: made once for what somebody means to do, and kept over retries. */
+/** Returns a new `Idempotency-Key`: one for each intent of a person, kept over retries. */
 export function intent() {
   const random = crypto.getRandomValues(new Uint8Array(16));
   return `ui-${[...random].map((b) => b.toString(16).padStart(2, '0')).join('')}`;
 }
 
-/** Repeats while the server is short of something, with the same key, so that it is done once.
+/** Repeats a call while the server is overloaded, with the same key, so that it has one effect.
  * @template T @param {() => Promise<T>} send @param {number} [tries] @returns {Promise<T>} */
 export async function persist(send, tries = 4) {
   for (let i = 1; ; i++) {

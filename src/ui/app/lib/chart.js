@@ -4,7 +4,7 @@ import { t } from './i18n.js';
 import { html } from './render.js';
 import { table } from '../parts/table.js';
 
-/** How many of the codes came how far. @param {Record<string, number>} totals */
+/** The number of codes that reached each step. @param {Record<string, number>} totals */
 export function funnel(totals) {
   const sent = totals['sent'] ?? 0;
   /** @type {[string, number][]} */
@@ -26,7 +26,7 @@ const narrow = matchMedia('(max-width: 44rem)');
 const HEIGHT = 200;
 const PAD = { start: 44, end: 8, top: 12, bottom: 22 };
 
-/** A round number at or above. @param {number} n */
+/** Returns a round number at or above. @param {number} n */
 function ceiling(n) {
   if (n <= 4) return 4;
   const unit = 10 ** Math.floor(Math.log10(n));
@@ -38,7 +38,7 @@ function ceiling(n) {
  * @param {{label: string, rows: any[], x: (row: any) => string, series: {name: string, key: string, tone: string}[]}} chart
  */
 export function bars({ label, rows, x, series }) {
-  // Texts keep their size where there is little room.
+  // Texts keep their size on a narrow screen.
   const WIDTH = narrow.matches ? 340 : 720;
   const top = ceiling(Math.max(1, ...rows.flatMap((r) => series.map((s) => Number(r[s.key] ?? 0)))));
   const step = (WIDTH - PAD.start - PAD.end) / Math.max(1, rows.length);

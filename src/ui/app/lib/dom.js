@@ -1,15 +1,15 @@
-/** Handlers with a type, so that a template can hold them short. */
+/** Handlers with a type, so that templates stay short. */
 
 /** @param {(event: any) => unknown} handler */
 export const on = (handler) => handler;
 
-/** What was typed or chosen. @param {(value: string, target: any) => unknown} handler */
+/** Handles the typed or chosen value. @param {(value: string, target: any) => unknown} handler */
 export const typed = (handler) => on((event) => handler(event.target.value, event.target));
 
 /** @param {(checked: boolean) => unknown} handler */
 export const ticked = (handler) => on((event) => handler(event.target.checked));
 
-/** A form's submit, which must not load a page. @param {(event: any) => unknown} handler */
+/** Handles a form's submit without a page load. @param {(event: any) => unknown} handler */
 export const submit = (handler) =>
   on((event) => {
     event.preventDefault();
@@ -27,8 +27,8 @@ export function debounce(fn, wait) {
   };
 }
 
-/** Calls soon after the first of a burst, and then once a second while the burst lasts: events that
- * never pause must not put a fetch off for ever.
+/** Calls soon after the first of a burst, and then once a second while the burst lasts. Events that
+ * never pause do not delay a fetch for ever.
  * @param {() => unknown} fn @param {number} [first] milliseconds before the first of these calls */
 export function paced(fn, first = 120) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -44,7 +44,7 @@ export function paced(fn, first = 120) {
   };
 }
 
-/** Gives a file to the browser to keep.
+/** Has the browser save a file.
  * @param {string} name @param {BlobPart[]} parts @param {string} type */
 export function download(name, parts, type) {
   const link = document.createElement('a');
@@ -54,7 +54,7 @@ export function download(name, parts, type) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-/** A cell of a CSV file. A spreadsheet takes what begins with these characters for a formula, so it
+/** Returns a cell of a CSV file. A spreadsheet reads a text that starts with these characters as a formula, so it
  * gets a quote before it. @param {unknown} value */
 export function csvCell(value) {
   const text = String(value ?? '');

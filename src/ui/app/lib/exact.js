@@ -1,10 +1,10 @@
-/** JSON as it is written: values that are handed on as they came. */
+/** JSON as it is written: values are passed on unchanged. */
 import { parse } from './api.js';
 
 /** A value as people read it: a text as it is, else as JSON. @param {unknown} value @returns {string} */
 export const readable = (value) => (typeof value === 'string' ? value : JSON.stringify(value));
 
-/** The same of a value that is JSON. @param {string} json @returns {string} */
+/** Returns the same of a value that is JSON. @param {string} json @returns {string} */
 export const textOf = (json) => (json.startsWith('"') ? JSON.parse(json) : json);
 
 /**
@@ -34,5 +34,5 @@ export const object = (all) => `{${[...all].map(([name, json]) => `${JSON.string
 /** The value of one member, as it is written. @param {string} text of an object @param {string} name @param {string} otherwise */
 export const member = (text, name, otherwise) => new Map(members(text)).get(name) ?? otherwise;
 
-/** What was read, and beside it how it is written. @param {string} text of an object */
+/** Returns the parsed object with its source text. @param {string} text of an object */
 export const whole = (text) => ({ ...parse(text), written: text });

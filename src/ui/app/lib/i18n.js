@@ -1,5 +1,5 @@
 /**
- * Words. A text of the page is its own key: `t('Send code')` reads as what the page shows, and a word
+ * Words. A text of the page is its own key: `t('Send code')` reads like the page, and a word
  * that a language lacks is English instead of nothing. A text with a number has its plural forms in
  * the language's file, English too.
  */
@@ -27,7 +27,7 @@ export function t(text, values) {
   });
 }
 
-/** The same, in its pieces, where a value is more than text: no sentence is glued of parts, whose order is a language's.
+/** Returns a text in pieces, for values that are more than text: the language decides the order of the pieces.
  * @param {string} text @param {Record<string, unknown>} values @returns {unknown[]} */
 export const tv = (text, values) =>
   String(words[text] ?? text).split(/\{(\w+)\}/).map((piece, i) => (i % 2 ? values[piece] : piece));
@@ -35,7 +35,7 @@ export const tv = (text, values) =>
 /** "Ada, Bo, and Cy". @param {string[]} items @returns {string} */
 export const list = (items) => new Intl.ListFormat(language).format(items);
 
-/** The browser's first language that there are words for, or the one that was chosen. */
+/** Returns the chosen language, or the browser's first one with words. */
 export function preferred() {
   const chosen = localStorage.getItem('language');
   const known = Object.keys(LANGUAGES);

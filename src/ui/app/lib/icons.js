@@ -1,4 +1,4 @@
-/** Icons: strokes in a square of 16, drawn here. They say nothing to a screen reader. */
+/** Icons: strokes in a square of 16, drawn here. Screen readers ignore them. */
 import { html } from './render.js';
 
 /** @type {Record<string, string>} */

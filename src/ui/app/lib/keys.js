@@ -7,7 +7,7 @@ import { session } from './session.js';
 const PLACES = { h: '/', p: '/phone', c: '/codes', i: '/inbox', b: '/broadcasts', o: '/contacts' };
 let afterG = 0;
 
-/** The dialog "Search", fetched when it is first wanted. */
+/** Opens the dialog "Search", which is fetched at its first use. */
 export const openPalette = () => import('../parts/palette.js').then((it) => it.openPalette());
 
 export const singleKeys = () => localStorage.getItem('single-keys') !== 'off';

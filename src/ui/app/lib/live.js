@@ -9,7 +9,7 @@ import { parse } from './api.js';
 import { setClock } from './format.js';
 import { refresh } from './render.js';
 
-/** A browser gives only the names that were asked for. */
+/** A browser delivers only events of registered names. */
 const TYPES = `otp.sent otp.verified otp.expired otp.failed otp.delivered otp.pumping_suspected
   broadcast.created broadcast.started broadcast.paused broadcast.resumed broadcast.completed broadcast.cancelled
   broadcast.failed contact.created contact.updated contact.deleted contact.merged contact.opted_out contact.opted_in
@@ -18,7 +18,7 @@ const TYPES = `otp.sent otp.verified otp.expired otp.failed otp.delivered otp.pu
   template.category_changed template.quality_changed number.stopped number.recovered
   number.changed number.limit_reached number.limit_freed channel.error channel.ignored
   otp.cancelled otp.decided otp.try_started otp.try_ended media.ready media.failed`.split(/\s+/);
-/** Said on the stream only, without an id: not in the log. */
+/** Only on the stream, without an id: not in the log. */
 const PASSING = ['broadcast.progress', 'conversation.typing', 'conversation.noted'];
 export const EVENT_TYPES = TYPES;
 
@@ -77,7 +77,7 @@ function take(event) {
   refresh();
 }
 
-/** A role that may not read every type sees numbers left out: then a gap says nothing. */
+/** Set for a role that may not read every type: then a gap in the numbers means nothing. */
 let filtered = false;
 
 /** @param {any} data of a ping */
@@ -167,13 +167,13 @@ function open(signal) {
     heard = Date.now();
     wait = 1000;
     setState('Live');
-    // Without an id to go on from, what happened before the stream was open is not emitted.
+    // Without an id to continue from, events before the start of the stream are not emitted.
     if (!live.last) resync();
   };
   made.onerror = () => {
     setState(navigator.onLine ? 'Reconnecting' : 'Offline');
     if (made.readyState !== EventSource.CLOSED || source !== made) return;
-    // After another answer than 200 a browser never tries again: perhaps the id is ahead of the log.
+    // After another answer than 200 a browser never retries: perhaps the id is ahead of the log.
     if (live.last && wait > 4000) [live.last, live.sequence] = ['', 0];
     wait = Math.min(30_000, wait * 2);
     reopen(signal, wait * (0.5 + Math.random() / 2));
@@ -184,7 +184,7 @@ function open(signal) {
     channel?.postMessage({ ping });
     tick(ping);
   });
-  // Who reads every type sees the gap.
+  // A role that reads every type sees the gap.
   made.addEventListener('skipped', () => filtered && resync());
   for (const type of [...TYPES, ...PASSING]) made.addEventListener(type, took);
 }

@@ -4,7 +4,7 @@
  * never markup, and a policy of Trusted Types has nothing to refuse.
  *
  * Each child has an id: its place in its template, for an item of a list its `key=`. Children of the
- * old and the new tree are matched by id and moved, not made anew.
+ * old and the new tree are matched by id and moved, not rebuilt.
  *
  * @typedef {{tag: string, attrs: Attr[], kids: Part[]}} Element_
  * @typedef {string | number | Element_} Part a text, the number of a value, or an element
@@ -21,7 +21,7 @@ const HOLE = /\u0001(\d+)\u0001/;
 const REFUSED = /^\.(?:innerHTML|outerHTML|srcdoc)$|^srcdoc$/;
 const ADDRESS = /^(?:href|src|action|formaction)$/;
 
-/** What a template and its values make; it becomes nodes when it is rendered. */
+/** A template with its values; rendering turns it into nodes. */
 export class View {
   /** @param {TemplateStringsArray} strings @param {unknown[]} values */
   constructor(strings, values) {
@@ -144,7 +144,7 @@ function create(branch, parent) {
   return branch.node;
 }
 
-/** Brings a node to what its branch says. @param {Branch} branch @param {Branch | null} old */
+/** Updates a node to its branch. @param {Branch} branch @param {Branch | null} old */
 function update(branch, old) {
   const node = branch.node;
   if (branch.text !== undefined) {
@@ -160,7 +160,7 @@ function update(branch, old) {
   set(false);
   branch.kids = children(branch);
   arrange(node, old?.kids ?? [], branch.kids);
-  // A <select> takes its value only when its options are there.
+  // A <select> accepts a value only if its options exist.
   set(true);
 }
 
@@ -200,7 +200,7 @@ function move(parent, node, next) {
   scrolled.forEach((e, i) => ([e.scrollTop, e.scrollLeft] = places[i] ?? [0, 0]));
 }
 
-/** Says to `ref=` that the node goes. @param {Branch} branch */
+/** Notifies `ref=` that the node is removed. @param {Branch} branch */
 function release(branch) {
   branch.kids.forEach(release);
   branch.part?.attrs.forEach((attr, i) => {
@@ -233,7 +233,7 @@ function apply(node, name, value, old, fresh) {
     if (!value && all[type]) node.removeEventListener(type, dispatch);
     handlers.set(node, { ...all, [type]: value });
   } else if (name === '.value') {
-    // Without a listener, what was typed stays.
+    // Without a listener, the typed text stays.
     const known = handlers.get(node)?.input ?? handlers.get(node)?.change;
     const text = String(value ?? '');
     if ((known || value !== old || node.tagName === 'SELECT') && node.value !== text) node.value = text;
@@ -290,7 +290,7 @@ export function flush() {
   for (const [container, view] of mounted) render(view(), container);
 }
 
-/** Asks for one render in the next animation frame; a hidden tab has none, and takes a timer. */
+/** Requests one render in the next animation frame; a hidden tab has none, and uses a timer. */
 export function refresh() {
   if (asked) return;
   asked = true;

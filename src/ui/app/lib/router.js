@@ -1,6 +1,6 @@
 /**
  * Addresses. Pages lie below `/ui` as history paths; an address holds page, filters and selection, and
- * each entry of the history keeps how far the page was scrolled.
+ * each entry of the history keeps the scroll position.
  */
 import { refresh } from './render.js';
 import { can, session } from './session.js';
@@ -10,7 +10,7 @@ import { can, session } from './session.js';
 export const BASE = '/ui';
 
 /**
- * Every page: its path, its file, what a role needs for it, its place in the menu and the styles that
+ * Every page: its path, its file, the permission for it, its place in the menu and the styles that
  * it needs beside those of all pages.
  * @type {Route[]}
  */

@@ -1,4 +1,4 @@
-/** Who is signed in, and what they may. */
+/** The person who is signed in, and their permissions. */
 import { call, context } from './api.js';
 import { setClock } from './format.js';
 import { refresh } from './render.js';
@@ -12,7 +12,7 @@ export const session = {
   sandbox: false,
   /** @type {string[]} */
   methods: [],
-  /** Said on "Sign in" when a link was refused. */
+  /** Set if a link was refused; shown on "Sign in". */
   refused: false,
 };
 
@@ -24,7 +24,7 @@ export function can(permission) {
   return Boolean(me) && permission.split(' ').some((it) => (it === 'operator' ? me?.operator : me?.permissions.includes(it)));
 }
 
-/** The path of the workspace's administration. @param {string} rest */
+/** Returns a path of the workspace's administration. @param {string} rest */
 export const adminPath = (rest) => `/admin/v1/workspaces/${encodeURIComponent(context.workspace)}${rest}`;
 
 /** @param {Me} me */
@@ -37,7 +37,7 @@ function accept(me) {
   setClock(me.now, me.offset_seconds);
 }
 
-/** Takes a link's token out of the address, or finds the session that the cookie names. */
+/** Removes a link's token from the address and signs in, or finds the cookie's session. */
 export async function startSession() {
   const link = /^#in=([\w-]+)/.exec(location.hash)?.[1];
   if (link) {
@@ -59,13 +59,13 @@ export async function startSession() {
 const who = (workspace) =>
   call('GET', '/v1/me', { quiet: true, headers: workspace ? { 'Postrider-Workspace': workspace } : {} });
 
-/** Who has several workspaces learns what they may do in the one that is named only. @param {Me} me */
+/** A person with several workspaces gets their permissions only for the named one. @param {Me} me */
 async function enter(me) {
   accept(me);
   if (context.workspace && me.workspace?.id !== context.workspace) accept(await who(context.workspace));
 }
 
-/** Asks again who this is; another workspace has other permissions. */
+/** Reloads the person and their permissions, which differ between workspaces. */
 export async function reload() {
   const wanted = localStorage.getItem('workspace') ?? '';
   try {
@@ -94,7 +94,7 @@ export async function signOut() {
   }
 }
 
-/** The session is over, here or in another tab. */
+/** Handles the end of the session, here or in another tab. */
 export function ended() {
   if (!session.me) return;
   session.me = null;

@@ -1,10 +1,10 @@
-/** What a page has fetched: one thing, or rows that grow by a cursor or a page. */
+/** The fetched data of a page: one resource, or rows that grow by a cursor or a page. */
 import { found } from './api.js';
 import { paced } from './dom.js';
 import { refresh } from './render.js';
 
 const MOST = 5000;
-/** So many are fetched again when something has changed. */
+/** The maximum number of rows that are fetched again after a change. */
 const ANEW = 200;
 
 /**
@@ -23,7 +23,7 @@ export class Resource {
     this.turn = 0;
   }
 
-  /** The last call wins, whatever the order of the answers. @param {AbortSignal} [signal] */
+  /** Loads it. The last call wins, in any order of the answers. @param {AbortSignal} [signal] */
   async load(signal) {
     const turn = ++this.turn;
     this.loading = true;
@@ -61,17 +61,17 @@ export class Rows {
     this.page = 1;
     this.turn = 0;
     this.size = 50;
-    /** Whether new rows wait, such as while the list is scrolled; then how many do. */
+    /** Returns whether new rows wait, such as in a scrolled list; then `fresh` is their number. */
     this.held = () => false;
     this.fresh = 0;
-    /** Whether the rows are fetched again just now, and whether something has changed since. */
+    /** Set while the rows are fetched again; then set if something has changed since. */
     this.turning = false;
     this.missed = false;
     /** Fetches the rows again, once for a burst of events. */
     this.refetch = paced(() => this.turnOver());
   }
 
-  /** The first rows anew. @param {AbortSignal} [signal] */
+  /** Loads the first rows again. @param {AbortSignal} [signal] */
   load(signal) {
     return this.take({}, signal, (answer) => {
       this.rows = answer.data;
@@ -116,7 +116,7 @@ export class Rows {
     refresh();
   }
 
-  /** The rows anew: the first ones only, in their places, while new ones wait. */
+  /** Refreshes the rows: only the first ones, in their places, while new ones wait. */
   async turnOver() {
     this.missed = this.turning;
     if (this.turning) return;
@@ -134,13 +134,13 @@ export class Rows {
     const known = new Set(kept.map(this.id));
     this.fresh = this.rows.filter((row) => !known.has(this.id(row))).length;
     this.rows = kept.map((row) => first.get(this.id(row)) ?? row);
-    // What follows the last row is asked for as before.
+    // The rows after the last one are requested as before.
     if (kept.length > this.size) Object.assign(this, { cursor, page });
     refresh();
   }
 
-  /** As many rows as there were: one that left the first page is known by a later one only. Of a long
-   * list the last rows stay, and what was moved among them comes with "more". */
+  /** Loads as many rows as before: a row that left the first page is on a later one. In a long
+   * list the last rows stay, and rows that moved among them come with "more". */
   async loadAgain() {
     const count = Math.min(this.rows.length, ANEW);
     /** @type {Map<string, T>} */

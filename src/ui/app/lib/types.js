@@ -18,7 +18,7 @@
  * @typedef {Schemas['AuditRecordRow']} Audit
  * @typedef {Schemas['WorkspaceAnswer']} WorkspaceRow
  * @typedef {Schemas['ListedOtp']} Otp
- * What an endpoint's row says of its health, once it does.
+ * The health in an endpoint's row, if there is one.
  * @typedef {Schemas['WebhookRow'] extends {health: infer H} ? NonNullable<H> : {success_24h: number | null, p95_ms: number | null,
  *   waiting: number, oldest_seconds: number | null, breaker_open: boolean}} Health
  * @typedef {{tags_any?: string[], tags_all?: string[], tags_none?: string[], search?: string,

@@ -82,9 +82,9 @@ export default function page() {
   };
   /** @type {{from?: string, to?: string}} what is chosen, until it is a range of days */
   let typing = {};
-  /** A year that is being typed begins with zeros. */
+  /** Returns whether the years are complete: one that is being typed starts with zeros. */
   const isWhole = () => Object.values(typing).every((v) => v >= '1');
-  /** What is wrong with what is chosen, in words. */
+  /** Returns the fault of the chosen range, in words. */
   const fault = () => {
     if (Object.values(typing).includes('')) return t('Choose a day');
     return isWhole() && (typing.from ?? from()) > (typing.to ?? to()) ? t('Must not be before the first day') : null;
@@ -102,7 +102,7 @@ export default function page() {
   const dayField = (name, label, value) =>
     field({ label, type: 'date', value: typing[name] ?? value, dir: 'ltr', input: range(name),
       error: typing[name] === undefined ? null : fault() });
-  /** Rows of one day are one bar. */
+  /** Returns the bars: the rows of one day are one bar. */
   const days = () => {
     const { series } = /** @type {any} */ (tabs()[tab]);
     /** @type {Map<string, any>} */
@@ -143,13 +143,13 @@ export default function page() {
       (r) => r.day, series) : bars({ label: t('{what} by day', { what: title }), rows, x: short, series })}</section>
       ${tab === 'codes' || tab === 'inbox' ? '' : html`<section>${parts(tab, data.data)}</section>`}</div>`;
   };
-  /** Where conversations stand now, above what happened. */
+  /** Shows the present state of conversations above the events. */
   const inbox = () =>
     html`<div class="stack"><section aria-label=${t('Conversations')}><dl class="figures">
       ${['open', 'pending', 'resolved', 'mine', 'unassigned', 'unread']
         .map((k) => figure(words(k), number(data.data.counts[k])))}</dl></section>${chart()}</div>`;
   const names = () => Object.entries(tabs()).filter(([key]) => can(key === 'inbox' ? 'inbox:read' : 'analytics:read'));
-  /** The tab that the address names, or the first that this role may see. @param {string | undefined} wanted */
+  /** Returns the tab of the address, or the first that this role may see. @param {string | undefined} wanted */
   const choose = (wanted) => {
     const all = names().map(([key]) => key);
     tab = all.find((key) => key === wanted) ?? all[0] ?? 'inbox';
@@ -189,13 +189,13 @@ export default function page() {
   };
 }
 
-/** Rows of one page, and pages that are asked for. */
+/** The number of rows of one page, and the maximum number of pages that are requested. */
 const PAGE = 200;
 const PAGES = 25;
-/** Broadcasts or advertisements that are shown. */
+/** The maximum number of broadcasts or advertisements that are shown. */
 const SHOWN = 100;
 
-/** The rows of all pages: those that are left out would be days on which nothing happened.
+/** Loads the rows of all pages: a missing row would appear as a day without events.
  * @param {string} path @param {Record<string, unknown>} query @param {AbortSignal | undefined} signal */
 async function allPages(path, query, signal) {
   const first = await get(path, { ...query, limit: PAGE }, signal);
@@ -215,7 +215,7 @@ async function rowsOf(tab, path, query, signal) {
   return { ...days, by: broadcasts.data, parts: broadcasts.total };
 }
 
-/** An advertisement's days together. @param {any[]} rows */
+/** Sums up the days of each advertisement. @param {any[]} rows */
 function byAd(rows) {
   /** @type {Map<string, any>} */
   const by = new Map();
@@ -243,7 +243,7 @@ const ofBroadcasts = () => [
   ['replied', t('Replied')],
 ];
 
-/** What each broadcast or advertisement brought. @param {string} tab @param {any} answer of `rowsOf` */
+/** Shows the results of each broadcast or advertisement. @param {string} tab @param {any} answer of `rowsOf` */
 function parts(tab, answer) {
   const ads = tab === 'ads';
   const all = ads ? byAd(answer.data) : answer.by;

@@ -114,7 +114,7 @@ export default function page() {
 }
 
 
-/** What a scope lets a program do, and the permission without which nobody gives it. @returns {[string, string, string][]} */
+/** The scopes, each with the permission to grant it and a text of its rights. @returns {[string, string, string][]} */
 const allScopes = () => [
   ['messaging:send', 'messages:send', t('send codes, messages and broadcasts, and read what became of them')],
   ['contacts:read', 'contacts:read', t('read contacts, segments and conversations')],
@@ -141,7 +141,7 @@ function keyDialog(key, after) {
   const limits = () => {
     const { key_requests_per_hour: _, ...others } = /** @type {any} */ (key?.limits ?? {});
     const typed = state.hourly.trim();
-    // What is no number is left to the server to refuse.
+    // The server refuses a value that is no number.
     return typed ? { ...others, key_requests_per_hour: /^\d+$/.test(typed) ? Number(typed) : typed } : others;
   };
   const create = async () => {
@@ -160,7 +160,7 @@ function keyDialog(key, after) {
     const body = {
       ...(state.name === before.name ? {} : { name: state.name.trim() }),
       ...(state.hourly === before.hourly ? {} : { limits: limits() }),
-      // An end that is past is not one that can be set.
+      // A past end cannot be set.
       ...(ends.isTouched ? { expires_at: ends.date?.toISOString() ?? null } : {}),
     };
     if (Object.keys(body).length) after(await patch(adminPath(`/keys/${part(key?.id ?? '')}`), body));

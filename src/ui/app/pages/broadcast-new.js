@@ -23,12 +23,12 @@ export default function page() {
     contacts: '',
     phones: '',
     when: 'now',
-    /** What was tried to be sent, which says what is missing for it: `test`, `send`, or nothing yet. */
+    /** The last attempted action, whose missing fields are shown: `test`, `send`, or none yet. */
     asked: '',
     values: /** @type {{from: string, text: string}[]} */ ([]),
     preview: /** @type {any} */ (null),
     error: /** @type {any} */ (null),
-    /** Whether the preview is of something else by now. */
+    /** Set if the preview is outdated. */
     stale: false,
     busy: false,
     key: '',
@@ -56,7 +56,7 @@ export default function page() {
       return part !== 'body' ? [] : [source === 'text' ? { text: texts[i] ?? '' } : source];
     });
     const n = from.length;
-    // What is not in the text is the same for all.
+    // Parts outside of the text are the same for all.
     const components = componentsOf(x, texts).filter((it) => it.type !== 'body');
     return {
       name: state.name.trim(),
@@ -73,12 +73,12 @@ export default function page() {
       ...(startAt() ? { schedule_at: startAt()?.toISOString() } : {}),
     };
   };
-  /** A broadcast of now, also before it has a name. @param {string} name */
+  /** Returns a broadcast that starts now, even before it has a name. @param {string} name */
   const unscheduled = (name) => {
     const { schedule_at: _, ...rest } = /** @type {any} */ (body());
     return { ...rest, name: rest.name || name };
   };
-  /** What is wrong with each field, in words, as far as the page can know. @param {number} [missing] recipients without a value */
+  /** Returns the fault of each field, in words, as far as it is known. @param {number} [missing] recipients without a value */
   const faults = (missing = state.preview?.missing_variables ?? 0) => {
     const x = template();
     const [list, bySegment] = [phones(), state.audience === 'segment'];
@@ -92,12 +92,12 @@ export default function page() {
       start: state.when === 'later' ? start.fault : null,
     };
   };
-  /** Whether all is there that a test or a preview takes; a name and a start are for sending. @param {number} [missing] */
+  /** Returns whether a test or preview is possible; only a send needs a name and a start. @param {number} [missing] */
   const ready = (missing) => {
     const { template: x, places: all, audience: whom } = faults(missing);
     return ![x, whom, ...all].some(Boolean);
   };
-  /** Where the interface has what each field writes; a place has its number. @returns {Record<string, string[]>} */
+  /** Returns the interface's paths of each field; a place has its number. @returns {Record<string, string[]>} */
   const paths = () => ({
     name: ['name'],
     template: ['template_name', 'language'],
@@ -110,10 +110,10 @@ export default function page() {
     (state.asked === 'send' || (state.asked && field !== 'name') ? faults()[field] : null) ?? errorIn(state.error, paths(), field);
   const look = async () => {
     const mine = ++turn;
-    // Phones that are no E.164 are read first.
+    // Phones that are not in E.164 are converted first.
     if (state.audience === 'phones') await e164(state.phones);
     let [answer, refused] = /** @type {any[]} */ ([null, null]);
-    // What is not whole would be refused.
+    // An incomplete broadcast would be refused.
     if (ready(0)) {
       try {
         answer = await post('/v1/messaging/broadcasts/preview', unscheduled(t('Preview')));
@@ -125,14 +125,14 @@ export default function page() {
     refresh();
   };
   const preview = debounce(look, 250);
-  /** Another text is another intent, and another preview. @param {() => unknown} change */
+  /** Applies a change: another text is another intent, and another preview. @param {() => unknown} change */
   const changed = (change) => {
     change();
     state.key = '';
     state.stale = true;
     preview();
   };
-  /** What the preview does not show. @param {() => unknown} change */
+  /** Applies a change that the preview does not show. @param {() => unknown} change */
   const noted = (change) => {
     change();
     [state.key, state.error] = ['', null];
@@ -194,7 +194,7 @@ export default function page() {
       `${x.name} ${x.language}`,
       `${x.name} (${x.language})${x.status === 'approved' ? '' : ` – ${words(x.status)}`}`,
     ]);
-  /** What a place may be filled with besides a text. @returns {[string, string][]} */
+  /** Returns the sources of a place's value besides a text. @returns {[string, string][]} */
   const sources = () =>
     state.audience === 'segment' ? [['name', t('Name')], ...[...fields].map((f) => /** @type {[string, string]} */ ([`custom_fields.${f}`, f]))] : [];
   const place = (/** @type {import('../parts/template.js').Place} */ one, /** @type {number} */ i) =>
@@ -265,7 +265,7 @@ export default function page() {
         (v) =>
           changed(() => {
             state.audience = v;
-            // What is known of contacts is that of a segment's.
+            // Only a segment has contacts whose fields are known.
             if (v !== 'segment') for (const it of state.values) it.from = 'text';
           }),
         { shown: true },

@@ -1,4 +1,4 @@
-/** One broadcast, as it goes. All counts come from one answer or one event, so they always add up. */
+/** One broadcast and its progress. All counts come from one answer or one event, so they always add up. */
 import { get, part, patch, post } from '../lib/api.js';
 import { dateTime, duration, number, percent, time, words } from '../lib/format.js';
 import { submit } from '../lib/dom.js';
@@ -39,7 +39,7 @@ export default function page() {
   );
   const load = () => Promise.all([one.load(signal), rows.load(signal)]);
   let later = 0;
-  /** An answer that was asked for before the last progress may come after it: the newest one is asked for. */
+  /** Reloads later: an answer from before the last progress may come after it. */
   const loadLater = () => {
     clearTimeout(later);
     later = setTimeout(() => signal?.aborted || one.load(signal), 600);
@@ -61,7 +61,7 @@ export default function page() {
       action: t('Cancel broadcast'),
       run: () => act('cancel', 'cancel'),
     });
-  /** Its name and when it begins, until it does. */
+  /** Edits its name and its start, until it starts. */
   const edit = () => {
     const { name } = one.data;
     const state = { name, busy: false, error: /** @type {any} */ (null) };

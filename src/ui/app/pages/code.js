@@ -13,7 +13,7 @@ import { table } from '../parts/table.js';
 import { eventsAbout, timelineOf } from '../parts/timeline.js';
 import { countdown } from '../parts/countdown.js';
 
-/** What became of each try to bring the code. @param {import('../lib/types.js').Schemas['OtpTry'][]} rows */
+/** Shows the outcome of each try to deliver the code. @param {import('../lib/types.js').Schemas['OtpTry'][]} rows */
 const tries = (rows) =>
   table({
     label: t('Deliveries'),

@@ -17,7 +17,7 @@ import { icon } from '../lib/icons.js';
 const STATUSES = ['active', 'verified', 'expired', 'invalidated', 'cancelled'];
 const CHANNELS = ['messaging', 'sms', 'email'];
 
-/** What became of its message, and what was decided of it where that was not simply to send it. @param {Otp} r */
+/** Shows the status of its message, and the guard's decision if it was not simply to send it. @param {Otp} r */
 const delivery = (r) =>
   html`<span class="muted">${words(r.delivery_status)}</span> ${
     r.decision && r.decision !== 'allowed' ? label('warning', 'question', words(r.decision)) : ''

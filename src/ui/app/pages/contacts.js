@@ -25,7 +25,7 @@ export default function page() {
   const selected = new Map();
   /** @type {string[]} */
   let tags = [];
-  /** Contacts that came while the list was scrolled. */
+  /** The number of contacts that came while the list was scrolled. */
   let fresh = 0;
   const loadSoon = paced(async () => {
     if (signal?.aborted) return;
@@ -166,14 +166,14 @@ const none = (clear, add) =>
         },
       });
 
-/** Where the interface has the tag that is typed. */
+/** The interface's paths of the typed tag. */
 const TAGS = ['add_tags', 'remove_tags'];
 
 /**
  * @param {{selected: Map<string, Contact>, total: () => number, tags: () => string[], done: () => unknown}} list
  */
 function bulk({ selected, total, tags, done }) {
-  /** All that were found, also those that were never scrolled to. */
+  /** Set if all found contacts are chosen, even those that were never in sight. */
   let all = false;
   const count = () => (all ? total() : selected.size);
   /** @param {object} change @param {object | null} [undo] what takes it back */
@@ -188,7 +188,7 @@ function bulk({ selected, total, tags, done }) {
     notify(t('Changed: {n} contacts', { n: contacts }), undo ? { undo: () => attempt(() => send(undo)) } : {});
     await done();
   };
-  /** What takes a tag away from those who get it, or back to those who lose it: others had it before, or not.
+  /** Returns the change that undoes a tag, only for the contacts that it changes: others had it before, or not.
    * @param {boolean} adds @param {string} tag */
   const back = (adds, tag) => {
     const ids = [...selected.values()].filter((c) => c.tags.includes(tag) !== adds).map((c) => c.id);
@@ -217,7 +217,7 @@ function bulk({ selected, total, tags, done }) {
       ),
     );
   };
-  /** The first of those that are chosen. */
+  /** Returns the first of the chosen contacts. */
   const names = () => {
     const first = [...selected.values()].slice(0, 5).map((c) => c.name || c.phone || c.id);
     const more = selected.size - first.length;

@@ -1,4 +1,4 @@
-/** Every operation of the interface, from its own description: what it takes, how to call it, a try. */
+/** Every operation of the interface, from its own description: its parameters, its call, a try. */
 import { call, context, parse as read, withQuery } from '../lib/api.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
@@ -60,12 +60,12 @@ export default function page() {
     requestAnimationFrame(() => id && document.querySelector('.operation')?.scrollIntoView({ block: 'nearest' }));
     return op ? fillIn(op, body) : undefined;
   };
-  /** Things that are there already. What changes them waits for somebody to name one, but in a sandbox; what deletes them
+  /** Fills in ids that exist. Outside of a sandbox, an operation that changes them waits for a chosen id; a deletion
    * always does. @param {Operation} op @param {any} body its sample */
   const fillIn = async (op, body) => {
     if (!session.me || op.method === 'DELETE' || (op.method !== 'GET' && !session.sandbox)) return;
     const before = state.body;
-    // A refusal is no matter, so none asks to confirm who this is.
+    // A refusal does not matter, so none asks for a confirmation.
     const known = await newest(op, body, all, async (list, values) => {
       const path = withQuery(request(list, values).path, list.params.some((p) => p.name === 'limit') ? { limit: 1 } : {});
       const answer = await fetch(path, { headers: { 'Postrider-Workspace': context.workspace } });
@@ -159,7 +159,7 @@ export default function page() {
     )}
       ${fits.length ? '' : html`<p class="muted pad">${t('Nothing found')}</p>`}</nav>`;
   };
-  /** Its fields, and the JSON that they make beside them; each changes the other. @param {Operation} op */
+  /** Shows its fields beside their JSON; each changes the other. @param {Operation} op */
   const body = (op) => {
     const all = leaves(op.body, doc.data);
     const now = state.body.trim() ? parse(state.body) : {};
@@ -277,7 +277,7 @@ export default function page() {
   };
 }
 
-/** A description's words in backticks are code. @param {string} text */
+/** Shows a description: its words in backticks are code. @param {string} text */
 const prose = (text) => text.split('`').map((piece, i) => (i % 2 ? html`<code>${piece}</code>` : piece));
 
 /** @param {any} doc */

@@ -19,7 +19,7 @@ export default function page() {
   let signal;
   const workspace = new Resource((s) => get('/v1/workspace', {}, s));
   const inbox = new Resource((s) => get('/v1/conversations/counts', {}, s));
-  /** Who may not read events sees what they may: the codes of today and the broadcasts that go on. */
+  /** A role without events sees the codes of today and the running broadcasts, if it may. */
   const codes = new Resource((s) => get('/v1/analytics/otp', { from: day(0), to: day(0) }, s));
   const sends = new Resource((s) => get('/v1/messaging/broadcasts', { limit: 50 }, s));
   const templates = new Resource((s) => get('/v1/messaging/templates', { limit: 100 }, s));
@@ -117,7 +117,7 @@ export default function page() {
     ${can('inbox:read') ? figure(t('Open conversations'), html`<a href="/ui/inbox?status=open">${number(inbox.data?.open)}</a>`,
       t('{n} unread', { n: inbox.data?.unread ?? 0 })) : ''}
     ${figure(t('Credits'), number(workspace.data?.credits))}</dl></section>`;
-  /** What has never been there is told by no event. @returns {{key: string, text: string, href: string | null}[]} */
+  /** Returns missing parts, which no event reports. @returns {{key: string, text: string, href: string | null}[]} */
   const missing = () => {
     const [w, known] = [workspace.data, templates.data];
     if (!w) return [];
@@ -127,7 +127,7 @@ export default function page() {
     if (!w.credits && Object.values(w.prices).some(Boolean))
       all.push({ key: 'credits', text: t('No credits are left. An operator adds some.'), href: can('operator') ? '/ui/operator' : null });
     const approved = (known?.data ?? []).filter((/** @type {any} */ x) => x.status === 'approved');
-    // What stands on a later page is not known.
+    // Templates on a later page are not known.
     if (!known || known.total > known.data.length) return all;
     const { name, language } = w.otp_template;
     if (!approved.some((/** @type {any} */ x) => x.name === name && x.language === language))
@@ -186,18 +186,18 @@ const FIGURES = {
   'otp.failed': 'failed',
 };
 const MINUTE = 60_000;
-/** Events of one answer. */
+/** The number of events of one answer. */
 const MOST = 200;
 
 function lastHour() {
-  /** By minute of engine time, so that what is kept does not grow with the traffic.
+  /** The counts by minute of engine time, so that memory does not grow with the traffic.
    * @type {Map<number, Record<Figure, number>>} */
   const minutes = new Map();
-  /** The newest event that is counted. */
+  /** The sequence of the newest counted event. */
   let newest = 0;
-  /** Whether the log had more of this hour than one answer holds. */
+  /** Set if the log had more events of this hour than one answer contains. */
   let more = false;
-  /** Those that came while the log was read. @type {LiveEvent[]} */
+  /** The events that came while the log was read. @type {LiveEvent[]} */
   let waiting = [];
 
   /** @param {LiveEvent} event */
@@ -242,7 +242,7 @@ function lastHour() {
       else count(event);
       refresh();
     },
-    /** A figure has its place before it is there, so that nothing moves. @param {Figure} name */
+    /** Returns a figure's text. It has its place before it is known, so that nothing moves. @param {Figure} name */
     text(name) {
       if (!events.data) return '–';
       const all = sum(name);

@@ -17,7 +17,7 @@ import { table } from '../parts/table.js';
 
 /** @typedef {import('../import/rows.js').Meaning} Meaning */
 
-/** Rows that the server has refused, or would. @param {Import} run */
+/** Returns the rows that the server has refused, or would refuse. @param {Import} run */
 const refusedRows = (run) => (run.refused.length ? run.refused : (run.checked ?? []));
 
 /** @returns {import('../lib/types.js').Page} */
@@ -113,7 +113,7 @@ export default function page() {
         : html` · <span class="error" role="alert">${t('One column must be the name.')}</span>`}</span></div>
     <p role="status" aria-label=${t('Check')}>${found(r)}</p></section>`;
 
-  /** What the check found. @param {Import} r */
+  /** Returns the result of the check, in words. @param {Import} r */
   const found = (r) => {
     if (r.checking) return t('Checking…');
     if (!r.checked) return '';
@@ -198,7 +198,7 @@ export default function page() {
   };
 }
 
-/** Phones that are sent in another form than the file has. @param {import('../import/rows.js').Rewritten[]} rows @param {number} count of them all */
+/** Phones that are sent in another form than in the file. @param {import('../import/rows.js').Rewritten[]} rows @param {number} count of them all */
 const rewrittenView = (rows, count) => html`<section class="section"><h2>${t('Phones in another form')}</h2>
   ${table({
     label: t('Phones in another form'),
@@ -215,7 +215,7 @@ const rewrittenView = (rows, count) => html`<section class="section"><h2>${t('Ph
 /** @typedef {import('../import/rows.js').Refused} Refused */
 const SHOWN = 100;
 
-/** The refused rows with their reasons before them; it can be imported after mending.
+/** Returns the refused rows with their reasons before them, ready to be corrected and imported.
  * @param {string[]} head @param {Refused[]} refused */
 function refusedCsv(head, refused) {
   const again = REFUSED.every((name, i) => head[i] === name);

@@ -1,4 +1,4 @@
-/** Conversations: a list, a thread and who it is with. */
+/** Conversations: a list, a thread and its contact. */
 import { call, get, part, patch } from '../lib/api.js';
 import { typed } from '../lib/dom.js';
 import { initials, words } from '../lib/format.js';
@@ -28,7 +28,7 @@ export default function page() {
   let signal;
   /** @type {{name: string, at: number} | null} */
   let typing = null;
-  /** Sent, and not yet in the thread that the server shows. @type {Written[]} */
+  /** The sent messages that are not yet in the server's thread. @type {Written[]} */
   let waiting = [];
   const filter = () => ({
     assigned_to: { mine: 'me', unassigned: 'none' }[query('show')] ?? '',
@@ -43,7 +43,7 @@ export default function page() {
     (/** @type {Written} */ m) => m.id,
   );
   const one = new Resource((s) => get(`/v1/conversations/${part(id)}`, {}, s));
-  /** Where there is no room for three columns the contact is a drawer over the thread. */
+  /** Set if the contact is open as a drawer over the thread, where three columns do not fit. */
   let aside = false;
   const toggle = (/** @type {boolean} */ on) => {
     aside = on;
@@ -103,11 +103,11 @@ export default function page() {
     bottom();
     read();
   };
-  /** Shown at once, and put back if it is refused. @param {Record<string, unknown>} change @param {Partial<Conversation>} seen */
+  /** Shows a change at once; a refusal reverts it. @param {Record<string, unknown>} change @param {Partial<Conversation>} seen */
   const change = (change, seen) =>
     attempt(async () => {
       const [which, before] = [id, one.data];
-      /** Another one may be open when the answer comes. @param {any} row */
+      /** Another conversation may be open when the answer comes. @param {any} row */
       const show = (row) => {
         if (which === id) one.data = row;
         rows.change(which, row);
@@ -122,7 +122,7 @@ export default function page() {
       counts.load(signal);
       return true;
     });
-  /** The same, said with a way back. @param {string} said @param {Record<string, unknown>} to @param {Partial<Conversation>} seen
+  /** Makes a change with an undo. @param {string} said @param {Record<string, unknown>} to @param {Partial<Conversation>} seen
    * @param {Record<string, unknown>} before */
   const undoable = async (said, to, seen, before) => {
     const which = id;

@@ -18,7 +18,7 @@ export default function page() {
   return {
     title: 'Join',
     open() {
-      // The token goes out of the address at once, and stays in this page's memory only.
+      // The token is removed from the address at once, and stays only in this page's memory.
       state.invite = /^#invite=([\w-]+)/.exec(location.hash)?.[1] ?? '';
       history.replaceState(history.state, '', location.pathname);
     },

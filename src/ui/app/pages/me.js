@@ -196,7 +196,7 @@ export default function page() {
   };
 }
 
-/** "Chrome on Linux" out of what a browser says of itself. @param {string} agent */
+/** Returns a name such as "Chrome on Linux" from a user agent. @param {string} agent */
 function browser(agent) {
   const name =
     ['Firefox', 'Edg', 'OPR', 'Chrome', 'Safari', 'curl'].find((b) => agent.includes(b)) ?? agent.slice(0, 30);

@@ -9,7 +9,7 @@ import { shown } from '../parts/empty.js';
 import { badge, facts } from '../parts/status.js';
 import { eventsAbout, timelineOf } from '../parts/timeline.js';
 
-/** What the channel's errors mean, in words. @type {Record<string, string>} */
+/** The meanings of the channel's errors, in words. @type {Record<string, string>} */
 const MEANINGS = {
   131026: 'The phone cannot receive this: it may not use the app, or it has an old version of it.',
   131047: 'More than 24 hours have passed since the customer wrote. Send a template.',

@@ -93,5 +93,5 @@ export default function page() {
   };
 }
 
-/** Names of templates, each once. @param {any[]} templates @returns {[string, string][]} */
+/** Returns the names of templates, each once. @param {any[]} templates @returns {[string, string][]} */
 const names = (templates) => [...new Set(templates.map((x) => x.name))].map((name) => [name, name]);

@@ -24,10 +24,10 @@ export default function page() {
   const one = new Resource(async (s) => {
     const n = await get(path, {}, s);
     const portfolio = path.replace(/numbers\/[^/]*$/, `portfolios/${part(n.portfolio_id ?? '')}`);
-    // Without it the number is shown all the same.
+    // The number is shown even without it.
     return { ...n, budget: n.portfolio_id ? await get(portfolio, {}, s).catch(() => null) : null };
   });
-  /** While something waits or a try is due, the state is read again; else an event says it. */
+  /** Reloads the state while something waits or a try is due; otherwise an event reports it. */
   const load = async () => {
     await one.load(signal);
     clearTimeout(soon);

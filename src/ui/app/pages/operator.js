@@ -29,7 +29,7 @@ export default function page() {
   let name = 'workspaces';
   /** @type {Tab | null} */
   let tab = null;
-  /** Which tab is shown, and of which workspace. */
+  /** The tab that is shown, and its workspace. */
   let shown = '';
   /** @type {AbortSignal} */
   let signal;
@@ -37,7 +37,7 @@ export default function page() {
   const choose = (wanted) => {
     const found = tabs().find(([key]) => key === (wanted || 'workspaces'));
     if (!found) return go('/operator', true);
-    // Another row of the same tab. The audit log itself looks for a workspace.
+    // This is another row of the same tab. The audit log itself filters by workspace.
     const here = found[0] === 'audit' ? 'audit' : `${found[0]} ${query('workspace')}`;
     if (here === shown) return undefined;
     shown = here;
@@ -97,13 +97,13 @@ function systemTab() {
   };
 }
 
-/** Letters of changes that a row shows as they are. */
+/** The maximum length of a change that a row shows whole. */
 const SHORT = 60;
 
-/** Each shard of a cluster counts its own. @param {import('../lib/types.js').Audit} a */
+/** The key of a record: each shard of a cluster has its own sequence. @param {import('../lib/types.js').Audit} a */
 const key = (a) => `${a.shard ?? ''}.${a.sequence}`;
 
-/** What was set, in a line; what is long opens. @param {import('../lib/types.js').Audit} a */
+/** Shows the changes in a line; a long one can be opened. @param {import('../lib/types.js').Audit} a */
 function changes(a) {
   const all = Object.entries(a.changes ?? {}).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
   const text = all.join(', ') || '–';

@@ -23,7 +23,7 @@ export default function page() {
   );
   const sought = () => `${query('request')} ${query('status')}`;
   let looked = '';
-  /** One that is looked for by its id is among the newest that are kept. */
+  /** Looks for a request by its id among the newest, which are kept. */
   const look = async () => {
     looked = sought();
     await rows.load(signal);
@@ -51,7 +51,7 @@ export default function page() {
   return {
     title: 'Requests',
     wide: true,
-    // Another row is no other list.
+    // Another row does not change the list.
     changed: () => (sought() === looked ? undefined : look()),
     open(_, s) {
       signal = s;

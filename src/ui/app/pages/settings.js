@@ -30,7 +30,7 @@ export default function page() {
   const choose = (wanted) => {
     const found = tabs().find(([key, , may]) => key === (wanted || 'workspace') && may);
     if (!found) return go('/settings', true);
-    // Another row of the same tab.
+    // This is another row of the same tab.
     if (tab && found[0] === name) return undefined;
     name = found[0];
     tab = found[3]();

@@ -14,7 +14,7 @@ export default function page() {
 
   const next = () => {
     const wanted = query('next');
-    // Only a path of this page: an address of elsewhere would lead away.
+    // Only a path of this page is followed: a foreign address would lead away.
     const own = /^\/[\w/-]*(\?[^#]*)?$/.test(wanted) && !wanted.startsWith('//');
     go(own ? wanted : session.sandbox && !wanted ? '/phone' : '/', true);
   };

@@ -18,7 +18,7 @@ import { componentsOf, filled, pathsOf, placeFault, places } from '../parts/temp
 
 /** @typedef {import('../lib/types.js').Template} Template */
 
-/** What a status means for sending. @returns {Record<string, string>} */
+/** The meaning of each status for sending. @returns {Record<string, string>} */
 const reasons = () => ({
   approved: t('Ready to be sent.'),
   pending: t('The channel has not decided yet.'),
@@ -31,13 +31,13 @@ const reasons = () => ({
   deleted: t('It is deleted.'),
 });
 
-/** What the channel says of its quality, where it finds fault with it. @returns {Record<string, string>} */
+/** The channel's judgement of a low quality. @returns {Record<string, string>} */
 const faults = () => ({
   yellow: t('Some recipients object to it.'),
   red: t('Many recipients object to it: it may be paused soon.'),
 });
 
-/** In the sandbox people say what the channel would. @param {string} now @returns {[string, string][]} */
+/** The statuses that people set in the sandbox. @param {string} now @returns {[string, string][]} */
 const statuses = (now) =>
   [...new Set([now, 'approved', 'pending', 'rejected', 'paused', 'disabled'])].map((s) => [s, words(s)]);
 
@@ -116,7 +116,7 @@ export default function page() {
 const setStatus = (x, status) =>
   patch(`/v1/templates/${part(x.name)}/${part(x.language)}`, { status });
 
-/** As a phone shows it. @param {any[]} components */
+/** Shows a template as a phone does. @param {any[]} components */
 const onPhone = (components) => html`<div class="template-phone">${components.map(
   (c, i) => html`<p key=${i} class=${`template-part ${String(c.type).toLowerCase()}`} dir="auto">${
     c.text ?? (c.buttons ?? []).map((/** @type {any} */ b) => html`<span key=${b.text} class="template-button">${b.text}</span>`)
@@ -145,7 +145,7 @@ function newTemplate(after) {
       ...(texts.length ? [{ type: 'BUTTONS', buttons: texts.map((text) => ({ type: 'QUICK_REPLY', text })) }] : []),
     ];
   };
-  /** Where the interface has what a field writes. @param {string} type */
+  /** Returns the interface's path of a field. @param {string} type */
   const at = (type) => {
     const i = components().findIndex((it) => it.type === type);
     return i < 0 ? [] : [`components[${i}].text`, `components[${i}]`];
@@ -179,7 +179,7 @@ function newTemplate(after) {
   );
 }
 
-/** Fills a template's places in; the server says what becomes of it. @param {Template} x */
+/** Fills in a template's places; the server renders the result. @param {Template} x */
 function tryTemplate(x) {
   const state = { values: /** @type {string[]} */ ([]), text: filled(x), error: /** @type {any} */ (null) };
   let turn = 0;
@@ -187,7 +187,7 @@ function tryTemplate(x) {
   const render = debounce(async () => {
     const mine = ++turn;
     state.error = null;
-    // What is not filled in yet would be refused.
+    // An incomplete template would be refused.
     if (places(x).some((place, i) => placeFault(place, state.values[i]))) return refresh();
     try {
       const path = `/v1/messaging/templates/${part(x.name)}/${part(x.language)}/render`;

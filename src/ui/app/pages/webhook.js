@@ -1,4 +1,4 @@
-/** One endpoint: what was delivered, what failed and why, and what to do about it. */
+/** One endpoint: its deliveries, its failures with their reasons, and the remedies. */
 import { get, parse, part, patch, post, remove } from '../lib/api.js';
 import { paced } from '../lib/dom.js';
 import { dateTime, now, number, percent, time, words } from '../lib/format.js';
@@ -37,15 +37,15 @@ export default function page() {
     (/** @type {Delivery} */ d) => `${d.id ?? d.event_id ?? d.at}-${d.attempt}-${d.at}`,
   );
   const failed = new Resource((s) => get(`${base()}/deliveries`, { status: 'failed', limit: 50 }, s));
-  /** What failed up to here has been replayed. */
+  /** Failures up to this time have been replayed. */
   let replayed = '';
-  /** Whether something failed that has neither arrived since nor been replayed. */
+  /** Returns whether a failed event has neither arrived since nor been replayed. */
   const canReplay = () =>
     (failed.data?.data ?? []).some(
       (/** @type {Delivery} */ d) =>
         d.at > replayed && !rows.rows.some((r) => !r.error && r.event_id === d.event_id && r.at > d.at),
     );
-  /** Tries have no event of their own: the list says when the next one is due, and then it is read again. */
+  /** Loads the page, and again when the list's next try is due, because tries have no event of their own. */
   const load = async () => {
     await Promise.all([hook.load(signal), rows.load(signal), failed.load(signal)]);
     clearTimeout(soon);
@@ -55,9 +55,9 @@ export default function page() {
     const next = Math.min(...due);
     if (next < 300_000 && !signal?.aborted) soon = setTimeout(load, Math.max(400, next + 400));
   };
-  /** The try comes a moment after its event. */
+  /** Loads after a moment, because the try follows its event. */
   const loadSoon = paced(() => signal?.aborted || load(), 350);
-  /** After an action the try comes within moments. @param {() => Promise<unknown>} run */
+  /** Runs an action and reloads: its try comes within moments. @param {() => Promise<unknown>} run */
   const act = (run) =>
     attempt(async () => {
       const before = rows.rows[0]?.at;
@@ -261,7 +261,7 @@ function exchange({ headers = {}, body }, label) {
   }`;
 }
 
-/** A program that verifies a delivery as pasted: Node.js, nothing to install. */
+/** A program that verifies a delivery as pasted, with Node.js alone. */
 const verifySnippet = `// node verify.mjs, with WEBHOOK_SECRET=whsec_… in the environment
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';

@@ -1,4 +1,4 @@
-/** The file of a message: a picture is shown, others are kept only, as strangers make these. */
+/** The file of a message: a picture is shown, others can only be saved, because strangers make them. */
 import { context } from '../lib/api.js';
 import { download } from '../lib/dom.js';
 import { readable } from '../lib/exact.js';
@@ -10,7 +10,7 @@ import { picture } from './phone-file.js';
 
 /** @import { Written } from '../lib/types.js' */
 
-/** What stands for a message that has no words. @param {Written} m */
+/** Returns the line of a message, even of one without words. @param {Written} m */
 export function line(m) {
   if (m.type === 'reaction' && !m.text) return t('Reaction taken back');
   return m.text || (m.media ? '' : `[${m.type}]`);
@@ -30,17 +30,17 @@ export const keep = (media) =>
 const file = (media, type) => html`${picture(media)}<p><button type="button" class="quiet" onclick=${() => keep(media)}>${t('Download')}
     <span dir="auto">${media.filename || `[${type}]`}</span></button></p>`;
 
-/** What a message has beside its line: its file, what it answers, and its content. @param {Written} m @param {Written[]} thread */
+/** Shows the rest of a message: its file, the answered one, its content. @param {Written} m @param {Written[]} thread */
 export function attached(m, thread) {
   return html`${m.media ? file(m.media, m.type) : ''}${brought(m, thread, line)}`;
 }
 
-/** Most values that are shown of one message. */
+/** The maximum number of values that are shown of one message. */
 const SHOWN = 100;
-/** What the bubble shows already, or as something else. */
+/** The fields that the bubble shows already, or in another form. */
 const ELSEWHERE = ['type', 'text', 'title', 'caption', 'emoji', 'media_id', 'message_id', 'mime_type', 'filename'];
 
-/** The values in an object, each with the names on the way to it. @param {any} value @param {string} path @returns {[string, string][]} */
+/** Returns the values in an object, each with its path. @param {any} value @param {string} path @returns {[string, string][]} */
 function leaves(value, path) {
   if (value === null || typeof value !== 'object' || value instanceof Number) return [[path, readable(value)]];
   const many = Array.isArray(value) && value.length > 1;
@@ -55,7 +55,7 @@ const values = (pairs) => html`<dl class="facts one brought">${pairs
   .slice(0, SHOWN)
   .map(([name, value]) => html`<div key=${name}><dt dir="auto">${name}</dt><dd class="lines" dir="auto">${strange(value)}</dd></div>`)}</dl>`;
 
-/** The message that one answers or reacts to. @param {Written} m @param {Written[]} thread @param {(m: Written) => string} line */
+/** The message that it answers or reacts to. @param {Written} m @param {Written[]} thread @param {(m: Written) => string} line */
 function answered(m, thread, line) {
   const reacts = m.type === 'reaction';
   if (!(reacts || (m.context && (m.context.message_id || !m.context.forwarded)))) return '';
@@ -69,7 +69,7 @@ function answered(m, thread, line) {
 function brought(m, thread, line) {
   if (m.direction !== 'in') return '';
   const content = Object.entries(m.content ?? {}).filter(([name]) => !ELSEWHERE.includes(name));
-  // A text that is too long for its line is here whole.
+  // A text that is too long for its line is shown here in full.
   const pairs = leaves(Object.fromEntries(content), '').filter(([, value]) => value !== m.text);
   const ad = leaves(m.referral ?? {}, '');
   return html`${answered(m, thread, line)}

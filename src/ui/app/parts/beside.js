@@ -1,11 +1,11 @@
-/** The row of a list that the address names, with all that is known of it, beside the list. */
+/** The row of a list that the address names, with all its facts, beside the list. */
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { query } from '../lib/router.js';
 import { facts } from './status.js';
 
-/** The address of the list with a row chosen. @param {string} id none closes it */
+/** Returns the address of the list with a chosen row. @param {string} id none closes it */
 export function rowHref(id) {
   const search = new URLSearchParams(location.search);
   id ? search.set('row', id) : search.delete('row');

@@ -1,20 +1,20 @@
-/** The fields of an operation's body, out of its schema. What has no field stands in the raw body beside them. */
+/** The fields of an operation's body, from its schema. A value without a field is in the raw body beside them. */
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { field, select } from './form.js';
 
 /** @typedef {{path: string[], schema: any, required: boolean}} Leaf */
 
-/** Objects in objects that are opened. */
+/** The maximum depth of objects that get fields. */
 const DEEP = 3;
 const PLAIN = ['string', 'integer', 'number', 'boolean'];
 
-/** The schema itself, wherever it stands. @param {any} schema @param {any} api @param {number} [depth] @returns {any} */
+/** Returns the schema behind references. @param {any} schema @param {any} api @param {number} [depth] @returns {any} */
 export function whole(schema, api, depth = 0) {
   if (!schema || depth > 6) return {};
   if (schema.$ref) return whole(api.components.schemas[schema.$ref.split('/').pop()], api, depth + 1);
   const parts = schema.allOf ?? (schema.oneOf ?? schema.anyOf)?.filter((/** @type {any} */ s) => s.type !== 'null');
-  // One of several forms has no fields of its own.
+  // A schema with several forms has no fields of its own.
   if (!parts || (!schema.allOf && parts.length > 1)) return schema;
   return parts.reduce((/** @type {any} */ all, /** @type {any} */ part) => {
     const one = whole(part, api, depth + 1);
@@ -30,7 +30,7 @@ export function whole(schema, api, depth = 0) {
 /** @param {any} schema */
 const typeOf = (schema) => [schema.type].flat().find((it) => it && it !== 'null');
 
-/** What a field can hold. @param {any} schema @param {any} api @param {string[]} [path] @param {boolean} [required] @returns {Leaf[]} */
+/** Returns its fields. @param {any} schema @param {any} api @param {string[]} [path] @param {boolean} [required] @returns {Leaf[]} */
 export function leaves(schema, api, path = [], required = true) {
   const it = whole(schema, api);
   if (it.properties && path.length < DEEP) {
@@ -46,7 +46,7 @@ export function leaves(schema, api, path = [], required = true) {
 /** @param {any} body @param {string[]} path */
 const at = (body, path) => path.reduce((/** @type {any} */ it, name) => it?.[name], body);
 
-/** The body with another value; without one the name goes. @param {any} body @param {string[]} path @param {unknown} value @returns {any} */
+/** Sets a value in the body, or removes the name. @param {any} body @param {string[]} path @param {unknown} value @returns {any} */
 export function put(body, [name = '', ...rest], value) {
   const before = body && typeof body === 'object' && !Array.isArray(body) ? body : {};
   const { [name]: old, ...others } = before;
@@ -56,20 +56,20 @@ export function put(body, [name = '', ...rest], value) {
   return { ...before, [name]: next };
 }
 
-/** What was typed, as the schema wants it. @param {any} schema @param {string} text @returns {unknown} */
+/** Returns the typed value in the type of the schema. @param {any} schema @param {string} text @returns {unknown} */
 function read(schema, text) {
   const type = typeOf(schema);
   if (text === '') return undefined;
   if (type === 'array') return text.split('\n').filter(Boolean);
   if (type === 'boolean') return text === 'true';
-  // What is no number is left to the server to refuse.
+  // The server refuses a value that is no number.
   return (type === 'integer' || type === 'number') && text.trim() && Number.isFinite(Number(text)) ? Number(text) : text;
 }
 
-/** What was typed into a field, such as a line that is still empty. @type {Map<string, string>} */
+/** The typed texts of fields, such as a line that is still empty. @type {Map<string, string>} */
 const typed = new Map();
 
-/** The text of a field: as it was typed, as long as the body has what it means.
+/** Returns the text of a field: the typed one, as long as the body has its value.
  * @param {string} name @param {any} schema @param {unknown} value */
 function textOf(name, schema, value) {
   const text = typed.get(name);

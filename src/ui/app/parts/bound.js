@@ -1,10 +1,10 @@
-/** Forms: fields that write into a state, and what sends it, once at a time. */
+/** Forms: fields that write into a state, and a send of it, one at a time. */
 import { t } from '../lib/i18n.js';
 import { errorFor, field, select } from './form.js';
 
 /** @import { Field } from '../lib/types.js' */
 
-/** A field whose text is `state[name]`; a refusal that names it stands below it.
+/** Returns a field whose text is `state[name]`; a refusal that names it is shown below it.
  * @param {any} state @param {string} name @param {Field} how @param {string[]} paths where the interface has it */
 export const bound = (state, name, how, ...paths) =>
   field({
@@ -43,13 +43,13 @@ export const password = (state, name, how = {}) =>
 export const oneTimeCode = (state, name, how = {}) =>
   bound(state, name, { label: t('Authenticator code'), autocomplete: 'one-time-code', inputmode: 'numeric', ...how });
 
-/** Where the code is asked for now. */
+/** Focuses the field of the requested code. */
 export const focusCode = () =>
   requestAnimationFrame(() =>
     requestAnimationFrame(() => /** @type {any} */ (document.querySelector('[autocomplete="one-time-code"]'))?.focus()),
   );
 
-/** Sends a form; a refusal stays in its state. @param {any} state @param {() => Promise<unknown>} run */
+/** Sends a form; its state keeps a refusal. @param {any} state @param {() => Promise<unknown>} run */
 export async function sending(state, run) {
   if (state.busy) return;
   state.busy = true;

@@ -1,4 +1,4 @@
-/** What the page of a new broadcast is made of: the values of a template's places, its audience, its preview, its test. */
+/** The parts of the page of a new broadcast: the values of a template's places, its audience, its preview, its test. */
 import { get, intent, post } from '../lib/api.js';
 import { debounce, submit } from '../lib/dom.js';
 import { duration, number, words } from '../lib/format.js';
@@ -15,7 +15,7 @@ import { filled, placeFault } from './template.js';
 /** @typedef {{from: string, text: string}} Value */
 /** @typedef {import('./template.js').Place} Place */
 
-/** What a place may be filled with: in the text with a text or what is known of each contact, elsewhere with a text that is
+/** Returns whether it is a text. A place in the text takes a text or a field of each contact, others a text that is
  * the same for all. @param {Place} place @param {Value} value */
 const isText = (place, value) => place.part !== 'body' || value.from === 'text';
 
@@ -41,7 +41,7 @@ export function placeField(place, value, sources, set, error) {
 }
 
 /**
- * Who gets it: a segment, contacts by their phones, or phones.
+ * Shows the field of the recipients: a segment, contacts by their phones, or phones.
  * @param {{audience: string, segment: string, contacts: string, phones: string}} state @param {any[]} segments
  * @param {(key: 'segment' | 'contacts' | 'phones') => (value: string) => unknown} set
  * @param {{error: string | null, made: (segment: any) => unknown}} more what is wrong with it, and what a new segment is given to
@@ -65,7 +65,7 @@ export function audienceField(state, segments, set, { error, made }) {
       : phoneNote(state.phones, () => set(list)(state.phones))}`;
 }
 
-/** A dialog that finds contacts and gives their phones. @param {(phone: string) => unknown} add */
+/** Opens a dialog that finds contacts and adds their phones. @param {(phone: string) => unknown} add */
 function contactFinder(add) {
   let text = '';
   /** @type {any[]} */
@@ -100,7 +100,7 @@ function contactFinder(add) {
   );
 }
 
-/** What should be known before sending. @param {any} p */
+/** Returns the warnings before a send. @param {any} p */
 const notes = (p) => {
   if (!p) return [];
   return [
@@ -116,7 +116,7 @@ export const notApproved = (template) =>
   t('This template is not approved: {status}. It cannot be sent.', { status: words(template.status) });
 
 /**
- * What a broadcast sends and costs, before it is sent.
+ * Shows the text and the cost of a broadcast, before it is sent.
  * @param {{template: any, preview: any, cost: string}} b
  */
 export const previewAside = ({
@@ -140,7 +140,7 @@ export const previewAside = ({
         !preview ? '–' : duration(preview.seconds_at_pace)}</span></dd></div></dl>
     ${notes(preview).length ? html`<ul class="notes-list">${notes(preview).map((x) => html`<li key=${x}>${x}</li>`)}</ul>` : ''}</section>`;
 
-/** The phone that a test went to last. */
+/** The phone of the last test. */
 let last = '';
 
 /** Sends a broadcast's text to one phone. @param {any} body of the broadcast */

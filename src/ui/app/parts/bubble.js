@@ -15,7 +15,7 @@ const TICKS = {
   failed: 'warning',
 };
 
-/** A stranger's text. Addresses in it stay text; a click asks before it leaves. @param {string} text */
+/** Shows a stranger's text. Addresses in it stay text; a click asks before it leaves the page. @param {string} text */
 export function strange(text) {
   const pieces = text.split(/(https?:\/\/[^\s<>"']+)/);
   return pieces.map((piece, i) =>

@@ -6,7 +6,7 @@ import { dialog, overlay } from './dialog.js';
 import { json } from './json.js';
 import { badge } from './status.js';
 
-/** The dialog "API calls": what the page called, and the answers. */
+/** Opens the dialog "API calls": the page's calls, and the answers. */
 export function openCalls() {
   const close = overlay(() => view(close));
 }
@@ -32,7 +32,7 @@ function view(close) {
   );
 }
 
-/** A long list shows its first rows. @param {any} answer */
+/** Shortens a long list to its first rows. @param {any} answer */
 function brief(answer) {
   if (!Array.isArray(answer?.data) || answer.data.length <= 3) return answer;
   return { ...answer, data: [...answer.data.slice(0, 3), `… ${answer.data.length - 3} more`] };

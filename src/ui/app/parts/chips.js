@@ -11,7 +11,7 @@ import { field } from './form.js';
 /** @param {string[]} before @param {() => unknown} [changed] */
 export function chips(before, changed = () => {}) {
   const state = { texts: [...before], typed: '' };
-  /** What is typed and not added yet is meant, too. */
+  /** Returns the texts. Typed text that is not added yet counts, too. */
   const now = () => {
     const typed = state.typed.trim();
     return typed && !state.texts.includes(typed) ? [...state.texts, typed] : state.texts;
@@ -20,7 +20,7 @@ export function chips(before, changed = () => {}) {
     Object.assign(state, { texts: now(), typed: '' });
     changed();
   };
-  /** Its button goes, and the focus must not go with it. @param {any} e @param {string} text */
+  /** Removes a chip. The focus must not disappear with its button. @param {any} e @param {string} text */
   const drop = (e, text) => {
     e.currentTarget.closest('.chips').querySelector('input').focus();
     state.texts = state.texts.filter((it) => it !== text);
@@ -39,7 +39,7 @@ export function chips(before, changed = () => {}) {
   return {
     now,
     touched: () => JSON.stringify(now()) !== JSON.stringify(before),
-    /** What was touched, of a list that others may have changed meanwhile. @param {string[]} texts */
+    /** Applies the changes to a list that others may have changed meanwhile. @param {string[]} texts */
     of: (texts) => {
       const kept = texts.filter((text) => now().includes(text) || !before.includes(text));
       return [...kept, ...now().filter((text) => !before.includes(text) && !kept.includes(text))];

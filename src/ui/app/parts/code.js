@@ -1,4 +1,4 @@
-/** Code to take along: what copies it, and a call as curl. */
+/** Code to copy: a button that copies it, and a call as curl. */
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
@@ -29,7 +29,7 @@ export function copyButton(text, name = t('Copy'), small = false) {
     onclick=${() => copy(text)}>${icon(done ? 'check' : 'copy')}${small ? '' : done ? t('Copied') : name}</button>`;
 }
 
-/** An id, and a way to take it along. @param {string | null | undefined} id */
+/** Shows an id with a button that copies it. @param {string | null | undefined} id */
 export const idText = (id) =>
   id ? html`<span class="id"><code>${id}</code>${copyButton(id, t('Copy id'), true)}</span>` : '–';
 
@@ -39,10 +39,10 @@ const quote = (text) =>
     ? text
     : `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** What no scope of a key allows: people do it, with their session. */
+/** The calls that no scope of a key allows: they need a person's session. */
 const PEOPLE_ONLY = /^(GET \/v1\/requests|(POST|PATCH) \/v1\/templates|PATCH \/v1\/workspace)\b/;
 
-/** A call as curl that works as pasted, the key from the environment.
+/** Returns a call as curl that works as pasted, with the key from the environment.
  * @param {{method: string, path: string, body?: unknown, headers?: Record<string, string>}} call */
 export function curlText(call) {
   const admin = call.path.startsWith('/admin/');

@@ -1,6 +1,6 @@
 /**
- * Where an agent writes. While the reply window is open it is a field; when the window closes it turns
- * into the choice of a template by itself, and what was typed stays for when it opens again.
+ * The field of an agent's reply. While the reply window is open it takes a text; when it closes, the field turns
+ * into the choice of a template by itself, and the typed text stays until it opens again.
  */
 import { get, intent, part, persist, post } from '../lib/api.js';
 import { on, submit, typed } from '../lib/dom.js';
@@ -14,7 +14,7 @@ import { uploaded } from './phone-file.js';
 import { quickReplies } from './quick-replies.js';
 import { componentsOf, filled, pathsOf, placeFault, places } from './template.js';
 
-/** A template has a name for all its languages. @param {any} x */
+/** Returns the key of a template, whose languages share its name. @param {any} x */
 const keyOf = (x) => (x ? `${x.name} ${x.language}` : '');
 
 /**
@@ -30,7 +30,7 @@ export function composer(host) {
     template: '',
     values: /** @type {string[]} */ ([]),
     templates: /** @type {any[] | null} */ (null),
-    /** Whether to say what is wrong with the places of the template. */
+    /** Set if the faults of the template's places are shown. */
     asked: false,
     typingSentAt: 0,
   };
@@ -104,7 +104,7 @@ export function composer(host) {
     } catch (error) {
       host.failed(mine.id);
       state.error = error;
-      // Refused for good, so nothing was sent: the next try is another intent.
+      // The refusal is final, so nothing was sent: the next try is another intent.
       const { status } = /** @type {any} */ (error);
       if (status >= 400 && status < 500) state.key = '';
     }
@@ -216,14 +216,14 @@ export function composer(host) {
   return { open, keep, view: () => (windowOpen() ? free() : closed()) };
 }
 
-/** The kinds of message whose file has words below it. */
+/** The types of message whose file has a caption. */
 const CAPTIONED = ['image', 'video', 'document'];
 
 /** @param {() => unknown} changed another file is another intent */
 function attachment(changed) {
   /** @type {File | null} */
   let file = null;
-  /** What the server keeps of a file: a second try to send does not bring it again.
+  /** The uploaded file: a second try to send does not upload it again.
    * @type {{file: File, message: any} | null} */
   let kept = null;
   /** @type {HTMLInputElement | null} */
@@ -238,7 +238,7 @@ function attachment(changed) {
       return file;
     },
     clear: () => file && choose(null),
-    /** The message that brings it, and whether the words go with it; `null` when another file was
+    /** Returns the message with the file, and whether it has the text as caption; `null` if another file was
      * chosen meanwhile. @param {string} text */
     async message(text) {
       const mine = /** @type {File} */ (file);

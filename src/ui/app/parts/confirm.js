@@ -1,4 +1,4 @@
-/** "Confirm it is you": what is dear asks for a sign-in within ten minutes, and then goes on. */
+/** "Confirm it is you": a sensitive call asks for a sign-in within ten minutes, and then continues. */
 import { call } from '../lib/api.js';
 import { submit } from '../lib/dom.js';
 import { t } from '../lib/i18n.js';

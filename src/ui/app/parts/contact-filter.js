@@ -11,23 +11,23 @@ import { dialog, overlay } from './dialog.js';
 const TAGS = ['tags_any', 'tags_all', 'tags_none'];
 const NAMES = [...TAGS, 'field', 'value'];
 
-/** An address without them. */
+/** The values of an address without filters. */
 export const CLEAR = Object.fromEntries(['search', ...NAMES].map((name) => [name, '']));
 
-/** The own field that is asked for: one without a value asks for nothing. */
+/** Returns the custom field of the filter; one without a value is no filter. */
 const own = () => (query('field') && query('value') ? { [query('field')]: query('value') } : {});
 
-/** Tags as the list is asked for them, with commas between them. @param {string} name */
+/** Returns the tags of a parameter, which separates them by commas. @param {string} name */
 const tagsOf = (name) => query(name).split(',').filter((tag) => tag.trim());
 
-/** What the list is asked with, out of the address. @returns {Record<string, string>} */
+/** Returns the query of the list, from the address. @returns {Record<string, string>} */
 export const asked = () => ({
   search: query('search'),
   ...Object.fromEntries(TAGS.map((name) => [name, query(name)])),
   ...Object.fromEntries(Object.entries(own()).map(([name, value]) => [`custom_fields.${name}`, value])),
 });
 
-/** The same as a segment's filter, for what is done to all that were found. */
+/** Returns the query as a segment's filter, for actions on all found contacts. */
 export function asFilter() {
   const tags = TAGS.map((name) => /** @type {[string, string[]]} */ ([name, tagsOf(name)]));
   return {
@@ -41,7 +41,7 @@ export function asFilter() {
 function filterDialog(known, changed) {
   const state = { field: query('field'), value: query('value'), asked: false };
   const lists = new Map(TAGS.map((name) => [name, chips(tagsOf(name))]));
-  /** A list of contacts cannot be asked for such a tag: it would be two. */
+  /** Returns whether a tag has a comma: a query would read it as two. */
   const cut = (/** @type {string} */ name) => lists.get(name)?.now().some((tag) => tag.includes(','));
   const apply = () => {
     state.asked = true;

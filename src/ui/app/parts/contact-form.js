@@ -9,8 +9,8 @@ import { e164, errorFor, formError, phoneNote, submitButton } from './form.js';
 import { ownFields } from './own-fields.js';
 
 /**
- * The dialog of a contact's fields. What was touched is sent, and nothing else: tags and custom fields as they are
- * by then, with what was touched of them, because the server takes them as a whole.
+ * The dialog of a contact's fields. Only changed fields are sent. Tags and custom fields are sent as they are
+ * by then, with the changes, because the server replaces them as a whole.
  * @param {{title: string, contact?: any, read?: () => Promise<string>, save: (json: string) => Promise<unknown>}} options
  * `contact` as `whole` made it; `read` reads it once more
  */
@@ -39,7 +39,7 @@ export function contactForm({ title, contact, read = async () => '{}', save }) {
       if (isTouched()) await save(body(await read()));
       close();
     });
-  /** Another contact has the phone. */
+  /** Returns the refusal that another contact has the phone. */
   const taken = () => (state.error?.status === 409 ? state.error.message : null);
   const close = overlay(() =>
     dialog(

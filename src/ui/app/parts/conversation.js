@@ -44,7 +44,7 @@ export function threadLog(thread, waiting) {
       error: m.error ?? null, note: attached(m, thread.rows) }))}</div>`;
 }
 
-/** Who a conversation is with, and what follows. @param {Conversation} c @param {unknown} more @param {() => unknown} close */
+/** The contact of a conversation, with more. @param {Conversation} c @param {unknown} more @param {() => unknown} close */
 export const contactAside = (c, more, close) => html`<aside class="contact-aside" aria-label=${t('Contact')}
     onkeydown=${on((e) => e.key === 'Escape' && close())}>
   <button type="button" class="quiet icon-only aside-button" aria-label=${t('Close')} onclick=${close}>${icon('close')}</button>

@@ -6,7 +6,7 @@ import { icon } from '../lib/icons.js';
 let shownAt = 0;
 setInterval(() => Date.now() - shownAt < 2500 && refresh(), 1000);
 
-/** Seconds until a time of the engine; below zero when it is over. @param {string | null} at */
+/** Returns the seconds until a time of the engine; below zero after it. @param {string | null} at */
 export function secondsTo(at) {
   shownAt = Date.now();
   return at ? (Date.parse(at) - now()) / 1000 : -1;
@@ -17,7 +17,7 @@ export function secondsTo(at) {
  */
 export function countdown(label, at, over) {
   const left = secondsTo(at);
-  // A window that says "23 h 59 min" has that much and no more.
+  // Minutes are rounded down: a window of "23 h 59 min" has at least that much left.
   const text = left > 0 ? duration(left >= 60 ? Math.floor(left / 60) * 60 : left) : over;
   const tone = left <= 0 ? 'neutral' : left < 3600 ? 'warning' : 'good';
   return html`<span class=${`badge ${tone}`} title=${label}>${icon('clock')}<span role="timer" aria-label=${label}>${text}</span></span>`;

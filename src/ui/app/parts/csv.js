@@ -6,8 +6,8 @@ import { html } from '../lib/render.js';
 import { attempt } from './dialog.js';
 
 /**
- * A link that keeps what the server answers to another `Accept`. The file is as the rows are shown, so
- * filters are those of the list.
+ * A link that saves the server's answer to another `Accept`. The file has the rows that are shown, so the
+ * filters are the list's.
  * @param {{path: string, query?: () => Record<string, unknown>, name: string, type?: 'text/csv' | 'application/x-ndjson'}} file
  */
 export function downloadLink({ path, query = () => ({}), name, type = 'text/csv' }) {

@@ -1,4 +1,4 @@
-/** The sandbox's phones, and what its channel and clock do next. */
+/** The sandbox's phones, and the next actions of its channel and clock. */
 import { on, submit, typed } from '../lib/dom.js';
 import { ago, bytes, time, words } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
@@ -23,7 +23,7 @@ function phoneFile(file) {
   return files?.phoneFile(file) ?? '';
 }
 
-/** What a refused verification is called here. @type {Record<string, string>} */
+/** The words for refused verifications. @type {Record<string, string>} */
 export const REFUSALS = {
   OTP_EXPIRED: 'Expired',
   OTP_ALREADY_USED: 'Already used',
@@ -31,14 +31,14 @@ export const REFUSALS = {
   OTP_NOT_FOUND: 'Unknown request',
 };
 
-/** Phones keep their places, so that nobody clicks another than they meant.
+/** Keeps phones in their places, so that nobody clicks the wrong one.
  * @template {{data: {phone: string}[]}} T @param {T} next @param {T | null} shown @returns {T} */
 export function inPlace(next, shown) {
   const phones = shown?.data.map((it) => it.phone) ?? [];
   return { ...next, data: [...next.data].sort((a, b) => phones.indexOf(a.phone) - phones.indexOf(b.phone)) };
 }
 
-/** What the channel would report of a message. @param {PhoneRow} r @param {Device['report']} report */
+/** Shows buttons for the channel's reports of a message. @param {PhoneRow} r @param {Device['report']} report */
 const reports = (r, report) =>
   r.status === 'failed' || r.status === 'read'
     ? ''
@@ -51,7 +51,7 @@ const reports = (r, report) =>
         <button type="button" onclick=${() => report(r.message_id, 'read')}>${t('Mark read')}</button>
         ${r.status === 'delivered' ? '' : html`<button type="button" onclick=${() => report(r.message_id, 'failed')}>${t('Mark failed')}</button>`}</p>`;
 
-/** To its owner, what the phone received is on the other side. @param {PhoneRow} r @param {Device['report']} report */
+/** A message for the phone's owner: the sides are swapped. @param {PhoneRow} r @param {Device['report']} report */
 const row = (r, report) => html`<div key=${r.message_id + r.direction} class="log-row">
   ${bubble({ key: r.message_id, direction: r.direction === 'out' ? 'in' : 'out', text: r.text, at: r.at, note: phoneFile(r.media) })}
   ${
@@ -60,7 +60,7 @@ const row = (r, report) => html`<div key=${r.message_id + r.direction} class="lo
       : ''
   }</div>`;
 
-/** A phone of the sandbox: what it received, and a field to write as its owner. @param {Device} d */
+/** Shows a phone of the sandbox: its messages, and a field to write as its owner. @param {Device} d */
 export const device = (d) => html`<section class="device" aria-label=${t('Phone {phone}', { phone: d.phone })}>
   <header class="device-head"><span class="avatar">${icon('phone')}</span><b dir="ltr">${d.phone}</b></header>
   <div class="log phone-log" role="log" aria-label=${t('Messages on this phone')} tabindex="0">
@@ -91,7 +91,7 @@ export const device = (d) => html`<section class="device" aria-label=${t('Phone 
       : ''
   }</section>`;
 
-/** The phones that the sandbox knows, the newest first.
+/** Shows the phones that the sandbox knows, the newest first.
  * @param {import('../lib/store.js').Resource<any>} phones @param {string} current @param {(phone: string) => unknown} show */
 export const phoneList = (phones, current, show) => html`<section class="phones" aria-label=${t('Phones known')}>
   ${shown(
@@ -113,7 +113,7 @@ export const phoneList = (phones, current, show) => html`<section class="phones"
 const OUTCOMES = ['sent', 'held', 'failed', 'unavailable', 'lost', 'slow'];
 
 /**
- * What the sandbox's channel and clock do next.
+ * Controls the next actions of the sandbox's channel and clock.
  * @param {{outcome: string, auto: string, script: (o: string) => unknown, deliver: (v: string) => unknown, move: (s: number) => unknown}} p
  */
 export const pretend = (p) => html`<section class="card" aria-label=${t('What the sandbox pretends')}>

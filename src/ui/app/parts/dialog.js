@@ -6,7 +6,7 @@ import { on } from '../lib/dom.js';
 /** @type {WeakMap<Element, Element | null>} */
 const openers = new WeakMap();
 
-/** Shows it as a modal, and gives the focus back to what opened it.
+/** Shows it as a modal, and returns the focus to the element that opened it.
  * @param {HTMLDialogElement | null} node @param {HTMLDialogElement} [closed] */
 function modal(node, closed) {
   if (node) {
@@ -24,7 +24,7 @@ function modal(node, closed) {
 }
 
 /**
- * A modal dialog named by its heading. What it shows goes when the page no longer renders it.
+ * A modal dialog named by its heading. It closes when the page no longer renders it.
  * @param {string} label @param {() => unknown} close @param {unknown} body
  * @param {{actions?: unknown, kind?: string}} [options]
  */
@@ -42,13 +42,13 @@ export function dialog(label, close, body, options = {}) {
   </dialog>`;
 }
 
-/** Whether a click was beside the dialog: its backdrop is the dialog itself. @param {MouseEvent} e */
+/** Returns whether a click was beside the dialog, whose backdrop is the dialog itself. @param {MouseEvent} e */
 function outside(e) {
   const box = /** @type {Element} */ (e.currentTarget).getBoundingClientRect();
   return e.clientX < box.x || e.clientX > box.x + box.width || e.clientY < box.y || e.clientY > box.y + box.height;
 }
 
-/** Dialogs that any page may ask for; the frame shows the newest. @type {(() => unknown)[]} */
+/** The open dialogs of any page; the frame shows the newest. @type {(() => unknown)[]} */
 export const overlays = [];
 
 /** @param {() => unknown} view @returns {() => void} what closes it */
@@ -63,7 +63,7 @@ export function overlay(view) {
 }
 
 /**
- * Asks before something that cannot be undone.
+ * Asks before an action that cannot be undone.
  * @param {{title: string, text: unknown, action: string, run: () => unknown, danger?: boolean}} question
  */
 export function ask({ title, text, action, run, danger = true }) {
@@ -89,7 +89,7 @@ export function ask({ title, text, action, run, danger = true }) {
 export const notices = [];
 let last = 0;
 
-/** Says what happened, for five seconds. @param {string} text @param {{undo?: () => unknown, bad?: boolean}} [options] */
+/** Shows a notice for five seconds. @param {string} text @param {{undo?: () => unknown, bad?: boolean}} [options] */
 export function notify(text, options = {}) {
   const id = ++last;
   notices.push({ id, text, undo: options.undo, bad: options.bad ?? false });
@@ -104,7 +104,7 @@ export function dismiss(id) {
   refresh();
 }
 
-/** Runs what a button does; a refusal is said in the interface's words.
+/** Runs a button's action; shows a refusal with the interface's message.
  * @param {() => Promise<unknown>} run */
 export async function attempt(run) {
   try {

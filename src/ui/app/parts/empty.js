@@ -5,7 +5,7 @@ import { copyButton, curl } from './code.js';
 import { secondsLeft, waits } from './form.js';
 
 /**
- * What this is, why it is empty, and the action.
+ * Shows the title of an empty list, the reason, and the action.
  * @param {{icon?: string, title: string, text: string, action?: unknown, call?: Parameters<typeof curl>[0]}} e
  */
 export const empty = (e) => html`<div class="empty">
@@ -15,7 +15,7 @@ export const empty = (e) => html`<div class="empty">
   ${e.call ? html`<details><summary>${t('By the API')}</summary>${curl(e.call)}</details>` : ''}
 </div>`;
 
-/** An interface's refusal, with its request id. @param {any} error @param {(() => unknown) | null} [again] */
+/** Shows a refusal by the interface, with its request id. @param {any} error @param {(() => unknown) | null} [again] */
 export function problem(error, again) {
   if (!error) return '';
   const left = secondsLeft(error);
@@ -27,16 +27,16 @@ export function problem(error, again) {
   </div>`;
 }
 
-/** Grey lines of the final size; they show after 150 ms. @param {number} [rows] */
+/** Returns grey lines of the final size, which appear after 150 ms. @param {number} [rows] */
 export const skeleton = (rows = 6) =>
   html`<div class="skeleton" aria-hidden="true">${Array.from({ length: rows }, () => html`<i></i>`)}</div>`;
 
-/** In place of "none" while there is more to search. @param {{loading: boolean, loadMore: () => unknown}} list */
+/** Shown in place of "none" while there is more to search. @param {{loading: boolean, loadMore: () => unknown}} list */
 export const searchOn = (list) => html`<div class="empty"><p class="muted" role="status">${t('Nothing so far. There is more to search.')}</p>
   <div class="row center"><button type="button" ?disabled=${list.loading} onclick=${() => list.loadMore()}>${t('Search further')}</button></div></div>`;
 
 /**
- * What a list or a thing shows while it loads, fails or is empty; else the view.
+ * Shows the state of a source while it loads, fails or is empty; otherwise its view.
  * @param {{error: any, loading: boolean, data?: any, rows?: any[], loaded?: boolean, load: () => unknown,
  *   cursor?: string | null, loadMore?: () => unknown}} source
  * @param {() => unknown} view @param {() => unknown} [none]

@@ -10,7 +10,7 @@ import { dialog, overlay } from './dialog.js';
 import { bound, sending } from './bound.js';
 import { errorFor, field, formError } from './form.js';
 
-/** Types by what they are about. @returns {[string, string[]][]} */
+/** Returns the event types by their subject. @returns {[string, string[]][]} */
 export function typeGroups() {
   /** @type {Map<string, string[]>} */
   const groups = new Map();
@@ -31,12 +31,12 @@ export const typeBoxes = (chosen) =>
   )}</fieldset>`,
   )}</div>`;
 
-/** A secret that is shown this one time. @param {string} name @param {string} secret @param {string} copyName @param {() => void} done */
+/** Shows a secret, only this once. @param {string} name @param {string} secret @param {string} copyName @param {() => void} done */
 export const onceShown = (name, secret, copyName, done) => html`<div class="stack">
   ${field({ label: name, value: secret, readonly: true, mono: true, hint: t('It is shown this one time. Keep it where your program reads its secrets.') })}
   <div class="row end">${copyButton(secret, copyName)}<button type="button" class="primary" onclick=${done}>${t('Done')}</button></div></div>`;
 
-/** The dialog "New endpoint": its address and types, then its secret; or "Edit endpoint".
+/** Opens the dialog "New endpoint": its address and types, then its secret; or "Edit endpoint".
  * @param {() => unknown} after @param {import('../lib/types.js').Webhook} [old] */
 export function endpointDialog(after, old) {
   const state = {

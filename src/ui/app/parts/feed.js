@@ -6,7 +6,7 @@ import { can } from '../lib/session.js';
 
 /** @typedef {import('../lib/types.js').LiveEvent} LiveEvent */
 
-/** What an event is about, in a word or two. @param {LiveEvent} e @returns {string} */
+/** Returns the subject of an event, in a word or two. @param {LiveEvent} e @returns {string} */
 export function about(e) {
   const d = e.data ?? {};
   const first = d.name ?? d.phone ?? d.to ?? d.from ?? d.recipient ?? d.title ?? d.calling_code;
@@ -29,7 +29,7 @@ export function liveFeed(most) {
           .slice(0, most);
         refresh();
       } catch {
-        // The events that come are shown all the same.
+        // New events are still shown.
       }
     },
     /** @param {LiveEvent} event */

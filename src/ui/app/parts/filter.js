@@ -5,7 +5,7 @@ import { query, setQuery } from '../lib/router.js';
 
 /** @type {Record<string, (...args: any[]) => unknown>} */
 const waiting = {};
-/** What is typed and not looked for yet: what is drawn meanwhile does not take it away. @type {Record<string, string>} */
+/** The typed text that is not searched yet, which a render in between keeps. @type {Record<string, string>} */
 const typing = {};
 
 /**
@@ -30,7 +30,7 @@ export const choice = (label, value, options, change) => html`<label class="choi
     value=${v}>${text}</option>`)}</select></label>`;
 
 /**
- * Filters that the address holds.
+ * Returns the filters that the address contains.
  * @template {string} K
  * @param {K[]} names @param {() => unknown} reload
  * @returns {{values: Record<K, string>, set: (name: K, value: string) => unknown, used: boolean, clear: () => unknown}}

@@ -6,7 +6,7 @@ let serial = 0;
 /** @type {Map<string, string>} */
 const ids = new Map();
 
-/** An id that a label, a hint and an error can name. @param {string} name */
+/** Returns an id for references from a label, a hint and an error. @param {string} name */
 function idOf(name) {
   const known = ids.get(name);
   if (known) return known;
@@ -61,7 +61,7 @@ export const checkbox = (label, checked, change, hint) => html`<label class="che
   <span>${label}${hint ? html`<span class="hint"> ${hint}</span>` : ''}</span></label>`;
 
 /**
- * A choice of few, as a row of buttons.
+ * Returns a choice of few options, as a row of buttons.
  * @param {string} label @param {string} value @param {[string, string][]} options @param {(value: string) => unknown} change
  * @param {{shown?: boolean}} [how]
  */
@@ -78,16 +78,16 @@ export function radios(label, value, options, change, how = {}) {
 
 /** @typedef {{path: string, rule: string}} Refused */
 
-/** The shapes of a refusal that names what was sent, each made into the one of `field`: of a place in what a recipient has, its
- * number is last; a type that is wrong is one that must be another. @type {[RegExp, string][]} */
+/** The forms of a refusal that names a sent value, each rewritten to the one of `field`. In a place of a recipient, the
+ * number is last; a wrong type becomes a rule about the type. @type {[RegExp, string][]} */
 const SHAPES = [
   [/; and \d+ more$/, ''],
   [/`([^`]+)`: `[^`]*?(\[\d+\])?`/g, '`$1$2`'],
   [/^(`[^`]+`): invalid (?:type|value): .*, expected /, '$1 must be '],
 ];
 
-/** What a refusal says of each value that it names, by its path in what was sent: "`name` must be …", or
- * "`recipients[0]`, `recipients[2]` must be …; `components` must be …". None: it names no value.
+/** Returns the rules of a refusal, each with the path of its value in the request: "`name` must be …", or
+ * "`recipients[0]`, `recipients[2]` must be …; `components` must be …". Empty if it names no value.
  * @param {any} error @returns {Refused[]} */
 export function refusals(error) {
   const message = SHAPES.reduce((text, [from, to]) => text.replace(from, to), String(error?.message ?? ''));
@@ -96,14 +96,14 @@ export function refusals(error) {
   return all.flatMap((it) => [...(it?.[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, path = '']) => ({ path, rule: it?.[2] ?? '' })));
 }
 
-/** Whether a path is that of a field, or of what is in it; `[]` of a field is any place of a list.
+/** Returns whether a path is that of a field, or of a value in it; `[]` in a field is any place of a list.
  * @param {string} path @param {string} field */
 function isOf(path, field) {
   const known = field.replace(/[.*+?^${}()|\\]/g, '\\$&').replace(/\[(\d*)\]/g, (_, at) => `\\[${at || '\\d+'}\\]`);
   return new RegExp(`^${known}(?=$|[.[])`).exec(path)?.[0].length ?? 0;
 }
 
-/** In words, without the names that the interface has: the field's label stands above.
+/** Returns the rules in words, without the interface's names: the field's label is above.
  * @param {Refused[]} all @param {string[]} fields @returns {string | null} */
 function said(all, fields) {
   const texts = all.flatMap(({ path, rule }) => {
@@ -111,7 +111,7 @@ function said(all, fields) {
     if (!own) return [];
     const within = path.slice(own).replace(/^\./, '');
     const text = t(rule.replace(/^of the contact with (\S+) /, '$1: '));
-    // Of a list it is the entry that a person counts.
+    // In a list, people count the entries from one.
     const [, at, rest = ''] = /^(?:\[(\d+)\]\.?)?([^]*)$/.exec(within) ?? [];
     const whole = rest ? `${rest}: ${text}` : text;
     if (at !== undefined) return t('Entry {n}: {text}', { n: Number(at) + 1, text: whole });
@@ -120,10 +120,10 @@ function said(all, fields) {
   return texts.length ? [...new Set(texts)].join('; ') : null;
 }
 
-/** What a refusal says of a field. @param {any} error @param {string[]} fields the paths that the field writes */
+/** Returns the rules of a field. @param {any} error @param {string[]} fields the paths that the field writes */
 export const errorFor = (error, ...fields) => said(refusals(error), fields);
 
-/** The same of a form where one field writes what is within another's: it stands under the nearest.
+/** Returns the same for a form in which a field's path may be within another's: the nearest shows it.
  * @param {any} error @param {Record<string, string[]>} form paths by field @param {string} name of the field */
 export function errorIn(error, form, name) {
   const near = (/** @type {string[]} */ fields, /** @type {string} */ path) => Math.max(0, ...fields.map((it) => isOf(path, it)));
@@ -134,7 +134,7 @@ export function errorIn(error, form, name) {
   return said(own, form[name] ?? []);
 }
 
-/** Seconds until a refused call may be made again; they count down. @param {any} error */
+/** Returns the seconds until a refused call may be repeated; they count down. @param {any} error */
 export function secondsLeft(error) {
   if (error.status === 429 && error.wait && !error.until) {
     error.until = Date.now() + error.wait * 1000;
@@ -143,11 +143,11 @@ export function secondsLeft(error) {
   return error.until ? Math.max(0, Math.ceil((error.until - Date.now()) / 1000)) : 0;
 }
 
-/** A screen reader does not say each second. @param {number} seconds */
+/** Shows the wait, which screen readers do not repeat each second. @param {number} seconds */
 export const waits = (seconds) =>
   seconds ? html`<span class="muted" aria-live="off">${t('Try again in {seconds} s', { seconds })}</span>` : '';
 
-/** What a refusal says that stands under none of the form's fields. @param {any} error @param {string[]} [fields] paths of those
+/** Shows the rest of a refusal, which no field of the form shows. @param {any} error @param {string[]} [fields] paths of those
  * that show it */
 export function formError(error, fields = []) {
   const named = refusals(error);
@@ -157,13 +157,13 @@ export function formError(error, fields = []) {
   return html`<p class="error block" role="alert">${text} ${waits(secondsLeft(error))}${error.requestId ? html` <code>${error.requestId}</code>` : ''}</p>`;
 }
 
-/** Where the first field is that something is wrong with. @param {ParentNode | null} form */
+/** Focuses the first field with a fault. @param {ParentNode | null} form */
 export const focusWrong = (form) =>
   requestAnimationFrame(() =>
     requestAnimationFrame(() => /** @type {HTMLElement | null} */ (form?.querySelector('[aria-invalid="true"]'))?.focus()),
   );
 
-/** A button that does something once at a time. @param {string} text @param {() => unknown} run
+/** Returns a button whose action runs one at a time. @param {string} text @param {() => unknown} run
  * @param {{busy?: boolean, kind?: string, disabled?: boolean, icon?: unknown}} [how] */
 export const button = (
   text,
@@ -178,13 +178,13 @@ export const submitButton = (text, busy, disabled) =>
 
 export const optional = () => html`<span class="hint">${t('optional')}</span>`;
 
-// What becomes of phones that are typed as people write them: the interface takes E.164 alone.
+// Phones that are typed as people write them: the interface accepts only E.164.
 
 const E164 = /^\+[1-9]\d{6,14}$/;
-/** Phones of a text that are shown with what they are sent as. */
+/** The maximum number of a text's phones that are shown in the form in which they are sent. */
 const SHOWN = 3;
 
-/** Loaded when something else than E.164 is typed.
+/** The rules of phones, loaded when another form than E.164 is typed.
  * @type {(typeof import('../import/phones.js') & typeof import('../import/countries.js') & {inWords: (reason?: string) => string}) | null} */
 let rules = null;
 /** @type {Promise<unknown> | null} */
@@ -204,20 +204,20 @@ const load = () =>
 /** @param {string} text @param {string} [country] @returns {Partial<import('../import/phones.js').Reading>} */
 const read = (text, country = rules?.chosenCountry() ?? '') => rules?.readPhone(text, country, rules.countries) ?? {};
 
-/** A phone in E.164, or the text where it is none or the rules are not loaded. @param {string} text */
+/** Returns a phone in E.164, or the text if it is none or the rules are not loaded. @param {string} text */
 export const e164Now = (text) => read(text).phone ?? text.trim();
 
-/** A phone in E.164, or the text where it is none: then the server says so. @param {string} text */
+/** Returns a phone in E.164, or the text if it is none, which the server then refuses. @param {string} text */
 export async function e164(text) {
   if (text.trim() && !E164.test(text.trim())) await load();
   return e164Now(text);
 }
 
 /** @typedef {{written: string, phone?: string | undefined, reason?: string | undefined}} Typed */
-/** What was read last: a long list is drawn often. @type {{of: string, all: Typed[]}} */
+/** The last result, because a long list is rendered often. @type {{of: string, all: Typed[]}} */
 let last = { of: '', all: [] };
 
-/** The phones of a text: one in a line, or separated by commas, semicolons or the next `+`. @param {string} text @returns {Typed[]} */
+/** Returns the phones of a text, separated by lines, commas, semicolons or the next `+`. @param {string} text @returns {Typed[]} */
 function typedPhones(text) {
   const of = `${rules?.chosenCountry()} ${text}`;
   if (last.of === of) return last.all;
@@ -226,17 +226,17 @@ function typedPhones(text) {
   return last.all;
 }
 
-/** The phones of a text in E.164. @param {string} text */
+/** Returns the phones of a text in E.164. @param {string} text */
 export const phonesOf = (text) => typedPhones(text).map((it) => it.phone ?? it.written);
 
-/** What phones that are no E.164 yet are sent as, and of which country they are.
+/** Shows the sent form of phones that are not in E.164 yet, and their country.
  * @param {string} text @param {() => unknown} [after] is called when another country is chosen */
 export function phoneNote(text, after) {
   const all = typedPhones(text);
   const odd = all.filter((it) => it.phone !== it.written);
   if (odd.length && !rules) load();
   if (!odd.length || !rules) return '';
-  // What is still being typed is no mistake yet.
+  // A phone that is still being typed is no mistake yet.
   const wrong = odd.find((it) => it.reason && !['phone', 'country'].includes(it.reason) && it.written.length > 6);
   const national = odd.some((it) => /(\D*\d){5}/.test(it.written) && read(it.written, '').reason === 'country');
   const sent = odd.filter((it) => it.phone).slice(0, SHOWN);

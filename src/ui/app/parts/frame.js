@@ -1,4 +1,4 @@
-/** The frame that every page lies in: banner, menu, alerts, the page's heading, dialogs. */
+/** The frame of every page: banner, menu, alerts, the page's heading, dialogs. */
 import { call, context } from '../lib/api.js';
 import { on, typed } from '../lib/dom.js';
 import { icon } from '../lib/icons.js';
@@ -110,7 +110,7 @@ function arrows(e) {
   /** @type {HTMLElement} */ (items[(at + step + items.length) % items.length])?.focus();
 }
 
-/** Another workspace has other rows, other permissions and another stream. @param {string} id */
+/** Switches to another workspace, which has other rows, other permissions and another stream. @param {string} id */
 function switchTo(id) {
   localStorage.setItem('workspace', id);
   location.assign('/ui/');
@@ -144,7 +144,7 @@ function menu(path) {
     }}></button>`;
 }
 
-/** What is wrong now, on every page: a number that is stopped, storage that is down.
+/** The present problems, shown on every page: a number that is stopped, storage that is down.
  * @type {Map<string, {text: string, href: string | null}>} */
 export const problems = new Map();
 
@@ -162,18 +162,18 @@ export function startProblems() {
 
 let othersAt = 0;
 
-/** Everybody sees the workspace's numbers. */
+/** Reads the workspace's numbers, which every member sees. */
 async function readNumbers() {
   try {
     for (const n of (await call('GET', '/v1/workspace', { quiet: true })).problems) stopped(n.number_id, n.reason);
     refresh();
   } catch {
-    // The number's own page says why it cannot be read.
+    // The number's own page shows the reason for the failure.
   }
 }
 
-/** An operator sees the numbers of other workspaces too, of which no event comes. They are read beside other calls: a
- * timer would keep a session that nobody uses. */
+/** Reads the numbers of other workspaces for an operator, as no event reports them. It runs beside other calls: a
+ * timer would keep an unused session alive. */
 async function readOthers() {
   othersAt = Date.now();
   if (!can('operator')) return;
@@ -185,7 +185,7 @@ async function readOthers() {
     }
     refresh();
   } catch {
-    // The next time.
+    // The next run tries again.
   }
 }
 

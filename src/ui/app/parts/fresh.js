@@ -1,10 +1,10 @@
-/** New rows of a list that is read: they wait for a click, and how many there are is said now and then. */
+/** New rows of a list in use: they wait for a click, and their number is announced now and then. */
 import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
 
 /** Pixels scrolled from which new rows wait. */
 const FAR = 200;
-/** Milliseconds between two counts that a screen reader says. */
+/** Milliseconds between two counts for a screen reader. */
 const PAUSE = 5000;
 
 let said = { text: '', at: 0 };
@@ -13,7 +13,7 @@ let later;
 
 export const scrolled = () => scrollY > FAR;
 
-/** A count that changes as often as events come, for a screen reader at most every five seconds. @param {string} text */
+/** Announces a count that changes with each event, at most every five seconds. @param {string} text */
 export function announced(text) {
   const wait = said.at + PAUSE - Date.now();
   if (text !== said.text && wait <= 0) said = { text, at: Date.now() };
@@ -25,7 +25,7 @@ export function announced(text) {
   return html`<p class="sr" role="status">${said.text}</p>`;
 }
 
-/** What is read does not jump away. @param {number} n rows that wait @param {() => unknown} show @param {Element | null} [box] that scrolls */
+/** The button for new rows. @param {number} n rows that wait @param {() => unknown} show @param {Element | null} [box] that scrolls */
 export const freshRows = (n, show, box) =>
   html`${announced(n ? t('{n} new', { n }) : '')}${
     n

@@ -1,6 +1,6 @@
 import { html } from '../lib/render.js';
 
-/** JSON with its kinds coloured; every text of it is a text node. @param {unknown} value @param {string} [label] */
+/** Shows JSON with coloured types; every text of it is a text node. @param {unknown} value @param {string} [label] */
 export const json = (value, label) =>
   html`<pre class="code" tabindex="0" role="group" aria-label=${label ?? 'JSON'}>${tokens(value, 0)}</pre>`;
 

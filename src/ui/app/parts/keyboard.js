@@ -1,4 +1,4 @@
-/** The dialog "Keyboard": every key and what it does. */
+/** The dialog "Keyboard": every key and its action. */
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { dialog, overlay } from './dialog.js';

@@ -1,6 +1,6 @@
 /**
- * A table of very many rows: only those that are seen are in the document. Pages are fetched as they
- * come into sight, and a request for what was scrolled past is given up.
+ * A table of very many rows: only those in sight are in the document. Pages are fetched as they
+ * come into sight, and requests for rows that were scrolled past are aborted.
  */
 import { get } from '../lib/api.js';
 import { on } from '../lib/dom.js';
@@ -45,7 +45,7 @@ export class VirtualList {
     return Math.min(TALLEST, this.total * this.rowHeight);
   }
 
-  /** Where the first row in sight is. */
+  /** The index of the first row in sight. */
   get first() {
     const most = Math.max(1, this.full - this.height);
     const share = Math.min(1, this.top / most);
@@ -61,7 +61,7 @@ export class VirtualList {
     const before = this.pages;
     this.pages = new Map();
     const from = this.loaded ? Math.floor(this.first / PAGE) : Math.floor(this.restore / this.rowHeight / PAGE);
-    // What is shown stays until its new rows are there.
+    // The shown rows stay until the new ones have come.
     this.stale = before;
     await this.take(from + 1, signal);
     this.stale = undefined;

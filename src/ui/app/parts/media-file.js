@@ -1,4 +1,4 @@
-/** The dialog of a file that somebody has the id of. */
+/** The dialog of a file by its id. */
 import { get, part } from '../lib/api.js';
 import { bytes, dateTime, time, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';

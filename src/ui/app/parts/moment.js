@@ -1,10 +1,10 @@
-/** A day and a time that somebody chooses, in the zone of this place. */
+/** A chosen day and time, in the local time zone. */
 import { on } from '../lib/dom.js';
 import { now } from '../lib/format.js';
 import { language, t } from '../lib/i18n.js';
 import { field } from './form.js';
 
-/** As a picker writes it, in this place's time. @param {string | number | null | undefined} at @returns {string} */
+/** Returns the value of a picker, in local time. @param {string | number | null | undefined} at @returns {string} */
 function written(at) {
   if (at === null || at === undefined) return '';
   const d = new Date(at);
@@ -13,7 +13,7 @@ function written(at) {
   return `${year}-${two(d.getMonth() + 1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}`;
 }
 
-/** The zone of this place, with its difference to UTC at that time: a summer's is another. @param {Date | null} at */
+/** Returns the local zone with its offset to UTC at that time, which differs in summer. @param {Date | null} at */
 function zone(at) {
   const format = new Intl.DateTimeFormat(language, { timeZoneName: 'shortOffset' });
   const offset = format.formatToParts(at ?? now()).find((it) => it.type === 'timeZoneName')?.value ?? '';
@@ -24,13 +24,13 @@ export class Moment {
   /** @param {string | null} [at] what it is before somebody chooses */
   constructor(at) {
     this.before = this.value = written(at);
-    /** Whether to say what is wrong; a picker that is being filled in is not wrong yet. */
+    /** Set if faults are shown; a picker that is being filled in is not wrong yet. */
     this.asked = false;
     /** @type {HTMLInputElement | null} */
     this.node = null;
   }
 
-  /** A picker that is half filled in has no value, and says so. */
+  /** `true` if the picker is half filled in, and so has no value. */
   get isPartial() {
     return Boolean(this.node?.validity.badInput);
   }
@@ -49,7 +49,7 @@ export class Moment {
     return at && written(at.getTime()) === this.value.slice(0, 16) ? at : null;
   }
 
-  /** What is wrong with it, in words. @returns {string | null} */
+  /** The fault, in words. @returns {string | null} */
   get fault() {
     if (this.isEmpty) return t('Choose a day and a time');
     if (!/^\d{4}-/.test(this.value)) return t('This is no whole day and time');
@@ -57,7 +57,7 @@ export class Moment {
     return this.date.getTime() <= now() ? t('This time is past') : null;
   }
 
-  /** Says what is wrong, from now on; what nobody touched is as it was. @param {boolean} [optional]
+  /** Shows faults from now on; an untouched value stays as it was. @param {boolean} [optional]
    * @returns {boolean} whether it may be sent */
   check(optional = false) {
     this.asked = this.isTouched && !(optional && this.isEmpty);
@@ -82,7 +82,7 @@ export class Moment {
         this.value = v;
         how.change?.();
       },
-      // The message stands under the field, not in a bubble that goes.
+      // The message is under the field, not in a bubble that disappears.
       invalid: on((e) => {
         e.preventDefault();
         this.asked = true;

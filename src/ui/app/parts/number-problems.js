@@ -1,4 +1,4 @@
-/** What the last check of a number found. */
+/** The results of the last check of a number. */
 import { time, words } from '../lib/format.js';
 import { t, tv } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
@@ -20,14 +20,14 @@ const named = (problem) =>
     template_missing: t('The template of codes is missing'),
   })[problem.code] ?? problem.message;
 
-/** What is wrong with a number, in words. @param {any} n @returns {string[]} */
+/** Returns the problems of a number, in words. @param {any} n @returns {string[]} */
 export const problemTexts = (n) => (n.check?.problems ?? []).map(named);
 
-/** How recipients rate a number. @param {string} is */
+/** Shows the recipients' rating of a number. @param {string} is */
 export const quality = (is) =>
   label({ green: 'good', yellow: 'warning', red: 'bad' }[is] ?? 'neutral', is === 'green' ? 'check' : 'warning', words(is));
 
-/** Where a number stands beside its state, in a line. @param {any} n */
+/** Shows the facts of a number beside its state, in a line. @param {any} n */
 export const standing = (n) =>
   html`<span class="row">${n.quality && n.quality !== 'unknown' ? quality(n.quality) : ''}${n.pool ? '' : html`<span
     class="muted">${t('Not in the pool')}</span>`}${n.portfolio_id ? html`<span class="muted">${tv('Portfolio {id}', { id: html`<code>${n.portfolio_id}</code>` })}</span>` : ''}</span>`;

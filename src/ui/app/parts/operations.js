@@ -1,6 +1,6 @@
 /**
- * Operations out of the OpenAPI description.
- * `needs` is whether a call without it is refused.
+ * Operations from the OpenAPI description.
+ * `needs` is `true` if a call without it is refused.
  * @typedef {{name: string, in: string, description: string, needs: boolean, example: unknown}} Param
  * @typedef {{id: string, tag: string, method: string, path: string, summary: string, description: string, params: Param[], body: any,
  *   example: unknown, needs: boolean}} Operation
@@ -34,7 +34,7 @@ export function operations(api) {
       });
     }
   }
-  // What an application calls comes before what an operator does.
+  // Calls of applications come before those of operators.
   const order = ['OTP', 'Messaging', '', 'Sandbox', 'Dashboard', 'Administration', 'Channel', 'Operation'];
   const rank = (/** @type {string} */ tag) => order.indexOf(order.includes(tag) ? tag : '');
   return all.sort((a, b) => rank(a.tag) - rank(b.tag));

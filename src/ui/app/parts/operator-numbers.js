@@ -11,7 +11,7 @@ import { moreButton, table } from './table.js';
 /** @param {any} n @param {string} lane */
 const waits = (n, lane) => number(n.lanes?.[lane]?.waiting);
 
-/** Columns of a table of numbers. @param {import('./table.js').Column<any>[]} [more] after the number itself
+/** The columns of a table of numbers. @param {import('./table.js').Column<any>[]} [more] after the number itself
  * @returns {import('./table.js').Column<any>[]} */
 export const numberColumns = (more = []) => [
   { name: t('Number'), cell: (n) => html`<span dir="ltr">${n.phone ?? words(n.kind)}</span>` },
@@ -34,12 +34,12 @@ export const numberColumns = (more = []) => [
   { name: t('Broadcast'), kind: 'num', cell: (n) => waits(n, 'broadcast') },
 ];
 
-/** Rows that are asked for at a time, from as many workspaces as it takes. */
+/** The number of rows that are requested at a time, from as many workspaces as needed. */
 const PAGE = 50;
-/** Workspaces whose numbers are asked for at once. */
+/** The maximum number of workspaces whose numbers are requested at once. */
 const AT_ONCE = 8;
 
-/** Numbers of all workspaces, or of one: a screen of them, and more when they are asked for. */
+/** Lists the numbers of all workspaces, or of one: a screen of them, and more on request. */
 function allNumbers() {
   const list = {
     /** @type {any[]} */
@@ -55,7 +55,7 @@ function allNumbers() {
   };
   /** @type {{workspace: string, page: number}[]} whose numbers come next */
   const next = [];
-  /** The page of workspaces that comes then; 0 after the last. */
+  /** The next page of workspaces; 0 after the last. */
   let page = 1;
   /** @type {AbortSignal | undefined} */
   let signal;
@@ -81,7 +81,7 @@ function allNumbers() {
         throw error;
       });
     const answers = await Promise.all(asked.map(numbers));
-    // Only now: what has failed is asked for again.
+    // Removed only now, so that failed requests are repeated.
     next.splice(0, asked.length);
     answers.forEach(({ data, total }, i) => {
       const { workspace, page: at } = asked[i] ?? { workspace: '', page: 1 };
@@ -102,7 +102,7 @@ function allNumbers() {
     Object.assign(list, { loading: false, more: Boolean(next.length || page) });
     refresh();
   };
-  /** What has changed of one of the rows. @param {string} id */
+  /** Reloads one of the rows. @param {string} id */
   const reread = async (id) => {
     const at = list.rows.findIndex((n) => n.id === id);
     if (at < 0) return;

@@ -12,7 +12,7 @@ import { button, formError } from './form.js';
 import { badge, label } from './status.js';
 import { moreButton, table } from './table.js';
 
-/** A small form in a dialog. @param {string} title @param {any} state @param {() => unknown} fields @param {string} action
+/** Opens a form in a dialog. @param {string} title @param {any} state @param {() => unknown} fields @param {string} action
  * @param {() => Promise<unknown>} run */
 function formDialog(title, state, fields, action, run) {
   const save = () =>
@@ -68,7 +68,7 @@ export function workspacesTab() {
       await post(`/admin/v1/workspaces/${part(w.workspace)}/unpark`);
       notify(t('{name} is being started again', { name: w.workspace }));
       await all.load(signal);
-      // No event says what has become of it.
+      // No event reports the result.
       setTimeout(() => signal.aborted || all.load(signal), 2000);
     });
   /** @param {number | undefined} n @param {string} tone @param {string} sign */
@@ -79,7 +79,7 @@ export function workspacesTab() {
       signal = s;
       return all.load(s);
     },
-    // Those that were asked for stay.
+    // The loaded rows stay.
     onEvent: () => all.refetch(),
     actions: () => html`<button type="button" onclick=${add}>${icon('plus')}${t('New workspace')}</button>`,
     view: () =>

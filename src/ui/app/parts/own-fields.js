@@ -16,14 +16,14 @@ const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 /** @param {Member} member @returns {Shown & {json: string}} */
 function shown([name, json]) {
   const kind = json.startsWith('"') ? 'text' : NUMBER.test(json) ? 'number' : /^[tf]/.test(json) ? 'boolean' : 'json';
-  // A text field has no other line ends.
+  // A text field has only these line ends.
   return { name, json, kind, text: textOf(json).replace(/\r\n?/g, '\n') };
 }
 
 /** @param {Row} row */
 const touched = ({ name, kind, text, was }) => !was || was.name !== name || was.kind !== kind || was.text !== text;
 
-/** A new row in which nothing stands is none. @param {Row} row */
+/** Returns whether a row counts: a new empty one does not. @param {Row} row */
 const meant = (row) => Boolean(row.was || row.name.trim() || row.text.trim());
 
 /** @param {Row} row */
@@ -35,7 +35,7 @@ function jsonOf({ kind, text, was }) {
   return kind === 'text' ? JSON.stringify(text) : text.trim();
 }
 
-/** Enter saves, as in other fields, unless the text has lines already. @param {any} e */
+/** Saves on Enter, as in other fields, unless the text has lines already. @param {any} e */
 const keys = (e) => {
   if (e.key !== 'Enter' || e.shiftKey || e.isComposing || e.target.value.includes('\n')) return;
   e.preventDefault();
@@ -79,7 +79,7 @@ export function ownFields(before, { typed = true, changed = () => {} } = {}) {
     rows.push(made());
     requestAnimationFrame(() => requestAnimationFrame(() => [...set.querySelectorAll('.own-field')].pop()?.querySelector('input').focus()));
   };
-  /** The focus goes to what adds a row. @param {any} e @param {Row} row */
+  /** Removes a row and focuses the button that adds one. @param {any} e @param {Row} row */
   const drop = (e, row) => {
     e.currentTarget.closest('.own-fields').querySelector('.own-add button').focus();
     rows = rows.filter((other) => other !== row);
@@ -114,12 +114,12 @@ export function ownFields(before, { typed = true, changed = () => {} } = {}) {
 
   return {
     touched: () => rows.length < before.length || rows.some((row) => meant(row) && touched(row)),
-    /** Whether it can be sent; what is wrong is said from now on. */
+    /** Returns whether it can be sent; faults are shown from now on. */
     ready() {
       asked = true;
       return !rows.some((row) => nameFault(row) || valueFault(row));
     },
-    /** What was touched, of fields that others may have changed meanwhile. @param {Member[]} now @returns {Member[]} */
+    /** Applies the changes to fields that others may have changed. @param {Member[]} now @returns {Member[]} */
     of(now) {
       const all = new Map(now);
       const mine = meantRows().filter(touched);

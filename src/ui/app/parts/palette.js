@@ -10,7 +10,7 @@ import { dialog, overlay, overlays } from './dialog.js';
 
 /** @typedef {{key: string, title: string, note: string, icon: string, path: string}} Hit */
 
-/** The page of an id, what it is, and what a role needs to see it. @type {[RegExp, (id: string) => string, string, string?][]} */
+/** The page of an id, its kind, and the permission to see it. @type {[RegExp, (id: string) => string, string, string?][]} */
 const IDS = [
   [/^otp_[0-9a-z]{26}$/, (id) => `/codes/${id}`, 'Code'],
   [/^msg_[0-9a-z]{26}$/, (id) => `/messages/${id}`, 'Message'],

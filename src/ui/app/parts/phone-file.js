@@ -1,4 +1,4 @@
-/** A file of a message: a picture is shown, of others their name and size. */
+/** A file of a message: pictures are shown, others by their name and size. */
 import { call, context } from '../lib/api.js';
 import { bytes } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
@@ -6,16 +6,16 @@ import { html, refresh } from '../lib/render.js';
 
 /** @import { PhoneFile } from '../lib/types.js' */
 
-/** Pictures that are kept at a time: more than a phone shows. */
+/** The maximum number of pictures that are kept: more than a phone shows. */
 const KEPT = 250;
-/** The types that a picture is shown of. */
+/** The types of the pictures that are shown. */
 const PICTURES = ['image/jpeg', 'image/png', 'image/webp'];
 /** @type {Map<string, string>} addresses of pictures in this page, '' while one is got */
 const pictures = new Map();
-/** The page that they are shown on, of which workspace. */
+/** The page and the workspace that they are shown in. */
 let place = '';
 const here = () => `${location.pathname} ${context.workspace}`;
-/** Frees them once their page is left, or its workspace. */
+/** Frees them when their page or its workspace is left. */
 const leaving = new MutationObserver(() => here() === place || forget());
 
 function forget() {
@@ -40,13 +40,13 @@ async function load(file) {
   });
   if (!answer.ok) throw new Error(String(answer.status));
   const content = await answer.blob();
-  // Its page may have been left meanwhile, or others have taken its place.
+  // Its page may have been left meanwhile, or others may have replaced it.
   if (pictures.get(file.media_id) !== '') return;
   pictures.set(file.media_id, URL.createObjectURL(content));
   refresh();
 }
 
-/** Lets one be got again that did not come. @param {Pick<PhoneFile, 'media_id'>} file */
+/** Permits another fetch of a picture that did not come. @param {Pick<PhoneFile, 'media_id'>} file */
 const again = (file) => pictures.get(file.media_id) === '' && pictures.delete(file.media_id);
 
 /** @param {Pick<PhoneFile, 'media_id' | 'mime_type'> & {filename?: string | null | undefined}} file */
@@ -55,7 +55,7 @@ export function picture(file) {
   const known = pictures.get(file.media_id);
   if (known === undefined) load(file).catch(() => setTimeout(() => again(file), 10_000));
   else {
-    // Those that are shown are the newest.
+    // The shown pictures count as the newest.
     pictures.delete(file.media_id);
     pictures.set(file.media_id, known);
   }
@@ -70,14 +70,14 @@ export const phoneFile = (file) =>
     <span class="muted">${bytes(file.size)}</span></p>`
     : '';
 
-/** The word of a message with a file of this type. @param {string} type */
+/** Returns the type of a message with a file of this type. @param {string} type */
 function kindOf(type) {
   if (type === 'image/webp') return 'sticker';
   const kind = type.split('/')[0] ?? '';
   return ['image', 'video', 'audio'].includes(kind) ? kind : 'document';
 }
 
-/** Keeps a file, and gives what a message has that brings it. @param {File} file */
+/** Uploads a file, and returns the fields of a message with it. @param {File} file */
 export async function uploaded(file) {
   const query = { filename: file.name };
   const { media_id } = await call('POST', '/v1/media', { query, file });

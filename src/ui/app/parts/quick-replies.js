@@ -1,4 +1,4 @@
-/** Answers that are written often: a choice beside the reply, and the dialog that changes them. */
+/** Frequent answers: a choice beside the reply, and the dialog that changes them. */
 import { get, part, post, remove } from '../lib/api.js';
 import { on, submit } from '../lib/dom.js';
 import { icon } from '../lib/icons.js';
@@ -11,7 +11,7 @@ import { button, formError } from './form.js';
 const PATH = '/v1/quick-replies';
 
 export function quickReplies() {
-  /** None: not asked yet, or not there. @type {any[] | null} */
+  /** `null` if not requested yet, or not available. @type {any[] | null} */
   let all = null;
   let asked = false;
   const load = async () => {

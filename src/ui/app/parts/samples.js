@@ -1,4 +1,4 @@
-/** What an operation's form begins with: what a call needs and nothing else, with values that a sandbox takes as it is. */
+/** The first values of an operation's form: only the required ones, with values that a sandbox accepts. */
 import { whole } from './body-form.js';
 
 /** @typedef {import('./operations.js').Operation} Operation */
@@ -6,10 +6,10 @@ import { whole } from './body-form.js';
 /** @param {any} schema */
 const typeOf = (schema) => [schema.type].flat().find((it) => it && it !== 'null');
 
-/** Texts without an example, by their format. @type {Record<string, string>} */
+/** The samples of texts without an example, by their format. @type {Record<string, string>} */
 const TEXTS = { email: 'ada@example.com', uri: 'https://example.com/', 'date-time': '2030-01-31T09:30:00Z', date: '2030-01-31' };
 
-/** A value that fits a schema: its example, or of an object what must be given. Of alternatives it is the first.
+/** Returns a value that fits a schema: its example, or an object's required fields. It uses the first alternative.
  * @param {any} schema @param {any} api @param {number} [depth] @returns {any} */
 export function sample(schema, api, depth = 0) {
   if (!schema || depth > 6) return null;
@@ -36,7 +36,7 @@ export function sample(schema, api, depth = 0) {
 export const sampleOf = (op, api) => op.example ?? sample(op.body, api);
 
 /**
- * Ids of things that are there: the newest of the list that a path has before the id. What is asked is a list only.
+ * Returns existing ids: the newest of the list that a path has before the id. Only lists are requested.
  * @param {Operation} op @param {unknown} body its sample @param {Operation[]} all
  * @param {(list: Operation, known: Record<string, string>) => Promise<any>} ask
  * @returns {Promise<Record<string, string>>} by the names of the path's parameters and the body's fields
@@ -57,7 +57,7 @@ export async function newest(op, body, all, ask) {
   for (let i = 1; i < pieces.length; i++) {
     const name = /^{(.*)}$/.exec(pieces[i] ?? '')?.[1];
     if (!name || name === 'workspace' || known[name]) continue;
-    // A template's name and language stand one after the other.
+    // A template's name and language follow each other.
     const next = /^{(.*)}$/.exec(pieces[i + 1] ?? '')?.[1];
     await read(pieces.slice(0, i).join('/'), next ? [name, next] : [name]);
   }

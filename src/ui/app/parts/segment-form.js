@@ -10,7 +10,7 @@ import { dialog, overlay } from './dialog.js';
 import { errorFor, formError, submitButton } from './form.js';
 import { ownFields } from './own-fields.js';
 
-/** A filter in words. @param {any} f @returns {string} */
+/** Returns a filter in words. @param {any} f @returns {string} */
 export function describe(f) {
   const pieces = [];
   if (f.tags_any?.length) pieces.push(t('any of the tags {tags}', { tags: named(f.tags_any) }));
@@ -25,7 +25,7 @@ export function describe(f) {
 /** The parts of a filter that are lists. */
 const LISTS = ['tags_any', 'tags_all', 'tags_none', 'custom_fields_exist'];
 
-/** A filter's form: only what was touched changes, the rest stays as it is written.
+/** Returns a filter's form: only touched parts change, the rest stays as it is written.
  * @param {any} segment @param {() => unknown} changed */
 function filterForm(segment, changed) {
   const f = segment?.filter ?? {};
@@ -38,7 +38,7 @@ function filterForm(segment, changed) {
   return {
     touched: () => own.touched() || state.search !== (f.search ?? '') || [...lists.values()].some((it) => it.touched()),
     ready: () => own.ready(),
-    /** The filter. @param {string} [now] as it is by then */
+    /** Returns the filter. @param {string} [now] as it is by then */
     json(now = before) {
       const all = new Map(members(now));
       /** @param {string} name @param {string} json @param {unknown} there whether it asks for anything */
@@ -68,7 +68,7 @@ function filterForm(segment, changed) {
 }
 
 /**
- * The dialog "New segment": a filter whose contacts are counted as it is written.
+ * Opens the dialog "New segment": a filter whose contacts are counted while it is written.
  * @param {{segment?: any, read?: () => Promise<string>, after: (segment: any) => unknown}} options
  * `segment` as `whole` made it; `read` reads it once more
  */

@@ -28,7 +28,7 @@ export function channels() {
   const email = new Resource((s) => get(adminPath('/email'), {}, s));
   const before = { allow: '', deny: '', safe: '', adaptive: '' };
   const state = { ...before, busy: false, error: /** @type {any} */ (null) };
-  /** What the fields show is what was read, before there are fields. @param {any} data */
+  /** Fills the fields with the loaded data, before they are rendered. @param {any} data */
   const filled = (data) => {
     const { allow, deny, safe, adaptive } = data;
     Object.assign(before, { allow: joined(allow), deny: joined(deny), safe: joined(safe), adaptive: adaptive ?? '' });
@@ -39,7 +39,7 @@ export function channels() {
   const save = () =>
     sending(state, async () => {
       const touched = (/** @type {keyof typeof before} */ name) => state[name] !== before[name];
-      // The server empties these two where they are left out; the others then stay as they are.
+      // The server clears these two if they are left out; the others then stay as they are.
       const now = await get(adminPath('/destinations'));
       const body = {
         allow: touched('allow') ? list(state.allow) : now.allow,

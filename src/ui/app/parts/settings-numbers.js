@@ -1,4 +1,4 @@
-/** The workspace's own numbers, and how one is connected. */
+/** The workspace's own numbers, and the connection of a new one. */
 import { get, post } from '../lib/api.js';
 import { submit } from '../lib/dom.js';
 import { icon } from '../lib/icons.js';
@@ -14,7 +14,7 @@ import { e164, formError, phoneNote, submitButton } from './form.js';
 import { numberColumns } from './operator-numbers.js';
 import { table } from './table.js';
 
-/** What the provider has of a number. @returns {[string, string, Partial<import('../lib/types.js').Field>][]} */
+/** The provider's data of a number. @returns {[string, string, Partial<import('../lib/types.js').Field>][]} */
 const fields = () => [
   ['phone', t('Phone number'), { type: 'tel', placeholder: '+15550001111', focus: true }],
   ['phone_number_id', t('Phone number id'), { hint: t('As the provider names it'), mono: true }],

@@ -31,7 +31,7 @@ const names = () => ({
   bytes_max: t('Bytes on disk'),
 });
 
-/** What a limit counts, and how far it is used. @param {any} w @returns {{name: string, limit: number, used: number | null}[]} */
+/** Returns the limits, each with its use. @param {any} w @returns {{name: string, limit: number, used: number | null}[]} */
 const limits = (w) =>
   Object.entries(w.limits ?? {}).map(([name, limit]) => ({
     name,
@@ -113,7 +113,7 @@ function deleteWorkspace(id) {
       await remove(`/admin/v1/workspaces/${part(id)}`, { confirm: id });
       close();
       notify(t('{name} is deleted', { name: id }));
-      // What is asked next must not name the deleted workspace.
+      // The next request must not name the deleted workspace.
       context.workspace = '';
       localStorage.removeItem('workspace');
       await reload();

@@ -58,11 +58,11 @@ export const label = (tone, sign, text) => html`<span class=${`badge ${tone}`}>$
 /** @param {string} state @returns {string} */
 export const tone = (state) => STATES[state]?.[0] ?? 'neutral';
 
-/** One figure with its name. @param {string} name @param {unknown} value @param {unknown} [note] */
+/** Shows one figure with its name. @param {string} name @param {unknown} value @param {unknown} [note] */
 export const figure = (name, value, note) => html`<div class="figure"><dt>${name}</dt><dd>${value}</dd>
   ${note ? html`<dd class="note">${note}</dd>` : ''}</div>`;
 
-/** Names and values of one thing. @param {[string, unknown][]} pairs */
+/** Shows names and values of one thing. @param {[string, unknown][]} pairs */
 export const facts = (pairs) =>
   html`<dl class="facts">${pairs
     .filter(([, value]) => value !== null && value !== undefined && value !== '')

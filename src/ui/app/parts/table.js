@@ -1,14 +1,14 @@
 import { html, refresh } from '../lib/render.js';
 import { t } from '../lib/i18n.js';
 
-/** Above this many rows only those in sight, and some around them, are in the document. */
+/** Above this number of rows only those in sight, and some around them, are in the document. */
 const MANY = 60;
 const AROUND = 12;
 const narrow = matchMedia('(max-width: 44rem)');
 let sighted = 0;
 addEventListener('scroll', () => Date.now() - sighted < 60_000 && refresh(), { passive: true });
 
-/** The rows in sight as the page is scrolled. Cards have no common height: of them all are there.
+/** Returns the rows in sight. Cards have no common height, so all of them are in the document.
  * @param {string} label of the table @param {number} count */
 function sight(label, count) {
   if (count <= MANY || narrow.matches) return { from: 0, to: count, height: 0 };
@@ -21,7 +21,7 @@ function sight(label, count) {
   return { from, to: Math.min(count, from + shown), height };
 }
 
-/** In place of the rows that are not in the document. @param {string} key @param {number} pixels */
+/** Takes the place of the rows that are not in the document. @param {string} key @param {number} pixels */
 const rest = (key, pixels) =>
   pixels > 0 ? html`<tr key=${key} class="rest" aria-hidden="true"><td style=${{ 'block-size': `${pixels}px` }}></td></tr>` : '';
 
@@ -30,7 +30,7 @@ const rest = (key, pixels) =>
  * @typedef {{name: string, cell: (row: T) => unknown, kind?: 'num' | 'main' | 'tight' | 'wide'}} Column
  */
 
-/** A table that is wider than its place is scrolled, by the keyboard too. */
+/** Makes a table that is wider than its place scroll, by the keyboard too. */
 const sizes = new ResizeObserver((seen) => {
   for (const { target } of seen) {
     const box = target.closest('.table-box');
@@ -45,7 +45,7 @@ const watched = (box, gone) => {
 };
 
 /**
- * A table whose rows are links. On a narrow screen a row is a card, so the roles are said.
+ * A table whose rows are links. On a narrow screen a row is a card, so the roles are explicit.
  * @template T
  * @param {{label: string, columns: Column<T>[], rows: T[], key: (row: T) => string, href?: (row: T) => string | null,
  *   selected?: (row: T) => boolean, onpick?: (row: T) => unknown, actions?: (row: T) => unknown, small?: boolean}} table a small one stays a table
@@ -74,7 +74,7 @@ export function table({ label, columns, rows, key, href, selected, onpick, actio
   </table></div>`;
 }
 
-/** Asks for more rows before the end is seen. @param {{loading: boolean, loadMore: () => unknown}} list */
+/** Requests more rows before the end is in sight. @param {{loading: boolean, loadMore: () => unknown}} list */
 function near(list) {
   /** @type {IntersectionObserver | null} */
   let watch = null;

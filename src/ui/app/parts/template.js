@@ -2,7 +2,7 @@
 import { t } from '../lib/i18n.js';
 
 /**
- * `name` is what stands between the braces, or the kind of what a heading or a button takes.
+ * `name` is the text between the braces, or the kind of value of a heading or a button.
  * @typedef {{part: 'header' | 'body' | 'button', kind: string, name: string, label: string, index: number}} Place
  */
 
@@ -16,10 +16,10 @@ const component = (template, type) =>
 /** @param {any} template @returns {string} */
 export const bodyOf = (template) => String(component(template, 'BODY')?.text ?? '');
 
-/** More places than any text has: a number above is a word like any other. */
+/** More places than any text has: a larger number is a word like any other. */
 const PLACES_MAX = 100;
 
-/** The names of a text's places, each once, numbers in their order. @param {string} text @returns {string[]} */
+/** Returns the names of a text's places, each once, numbers in their order. @param {string} text @returns {string[]} */
 function names(text) {
   const found = [...new Set([...text.matchAll(PLACE)].map((m) => m[1] ?? ''))];
   if (!found.every((name) => /^\d+$/.test(name) && Number(name) <= PLACES_MAX)) return found;
@@ -51,7 +51,7 @@ function buttonPlaces(button, index) {
   return [{ part: 'button', kind: takes ? 'url' : 'copy_code', name: '1', label, index }];
 }
 
-/** What has to be filled in, in its order. @param {any} template @returns {Place[]} */
+/** Returns the places of a template, in their order. @param {any} template @returns {Place[]} */
 export function places(template) {
   const body = names(bodyOf(template)).map((name) => {
     return /** @type {Place} */ ({ part: 'body', kind: 'text', name, label: braces(name), index: 0 });
@@ -60,7 +60,7 @@ export function places(template) {
   return [...headerPlaces(component(template, 'HEADER')), ...body, ...buttons.flatMap(buttonPlaces)];
 }
 
-/** A file by its address, or by the id of one that is kept. @param {string} value */
+/** Returns a file by its address, or by the id of an uploaded one. @param {string} value */
 const media = (value) => (/^https?:/.test(value) ? { link: value } : { id: value });
 
 /** @param {Place} place @param {string} value */
@@ -71,7 +71,7 @@ function parameter({ part, kind, name }, value) {
   return { type: kind, [kind]: kind === 'location' ? { latitude, longitude } : media(value) };
 }
 
-/** What a message has for its template, from a value for each place. @param {any} template @param {string[]} values */
+/** Returns a message's components, from a value for each place. @param {any} template @param {string[]} values */
 export function componentsOf(template, values) {
   const all = places(template).map((place, i) => ({ place, one: parameter(place, values[i]?.trim() ?? '') }));
   const texts = ['header', 'body'].map((part) => ({
@@ -84,7 +84,7 @@ export function componentsOf(template, values) {
   return [...texts.filter((it) => it.parameters.length), ...buttons];
 }
 
-/** Where the interface has the value of each place. A broadcast has those of the text apart, one list for each recipient.
+/** Returns the interface's paths of each place. A broadcast has those of the text apart, one list for each recipient.
  * @param {any} template @param {boolean} [isBroadcast] @returns {string[][]} */
 export function pathsOf(template, isBroadcast = false) {
   const all = places(template);
@@ -99,17 +99,17 @@ export function pathsOf(template, isBroadcast = false) {
   });
 }
 
-/** Most characters of a text in a place, as the interface takes it. */
+/** The maximum number of characters of a text in a place, as for the interface. */
 const VALUE_MOST = 1024;
 
-/** What is wrong with what was written into a place, in words. @param {Place} place @param {string | undefined} value
+/** Returns the fault of a place's value, in words. @param {Place} place @param {string | undefined} value
  * @returns {string | null} */
 export function placeFault({ kind }, value) {
   if (!value?.trim()) return t('Must be filled in');
   return kind === 'text' && [...value].length > VALUE_MOST ? t('Must have at most {n} characters', { n: VALUE_MOST }) : null;
 }
 
-/** A template's text as a phone shows it, its places filled in as far as there are values.
+/** Returns a template's text as a phone shows it, with its places filled in as far as possible.
  * @param {any} template @param {string[]} [values] */
 export function filled(template, values = []) {
   const all = places(template);

@@ -27,7 +27,7 @@ const SIGNS = {
   template: 'template',
 };
 
-/** Events as a list, in their order. @param {any[]} events */
+/** Shows events as a list, in their order. @param {any[]} events */
 export const timeline = (events) => html`<ol class="timeline" aria-label=${t('Timeline')}>${events.map(
   (e) => html`<li key=${e.id} class=${tone(e.type.split('.')[1])}>
   <span class="timeline-sign">${icon(SIGNS[e.type.split('.')[0]] ?? 'events')}</span>
@@ -36,7 +36,7 @@ export const timeline = (events) => html`<ol class="timeline" aria-label=${t('Ti
 )}</ol>
   ${events.length ? '' : html`<p class="muted">${t('The event log has nothing about it.')}</p>`}`;
 
-/** The events about one thing, newest first. @param {() => string} id @returns {Rows<any>} */
+/** Returns the events about one thing, newest first. @param {() => string} id @returns {Rows<any>} */
 export const eventsAbout = (id) =>
   new Rows(
     '/v1/events',
@@ -44,6 +44,6 @@ export const eventsAbout = (id) =>
     (e) => e.id,
   );
 
-/** Those as a list, oldest first. @param {Rows<any>} events */
+/** Shows these events as a list, oldest first. @param {Rows<any>} events */
 export const timelineOf = (events) =>
   shown(events, () => html`${events.more ? moreButton(events) : ''}${timeline([...events.rows].reverse())}`);
