@@ -1,4 +1,4 @@
-//! Writing a contact that has changed, and finding one by its identifier.
+//! Writing a contact that has changed, and finding a contact by its id.
 
 use crate::core::command::Context;
 use crate::core::view::unreadable;
@@ -12,8 +12,9 @@ use crate::contacts::merge;
 use crate::contacts::record;
 use crate::contacts::record::Contact;
 
-/// Writes a contact after a change, and emits the event of it. No other contact may have its phone
-/// or its id.
+/// Writes a contact after a change, and emits its event.
+///
+/// The caller has checked that no other contact has its phone or id.
 pub(crate) fn put_changed(
     context: &mut Context<'_>,
     old: &Contact,
@@ -46,8 +47,9 @@ pub(crate) fn put_changed(
     Ok(())
 }
 
-/// The contact of that identifier, or the one that it was merged into, with what earlier commands
-/// have made of it.
+/// Returns the contact with the id, or the one that it was merged into.
+///
+/// It includes the changes of earlier commands.
 pub(crate) fn find(context: &Context<'_>, id: ContactId) -> Result<Option<Contact>, Unavailable> {
     let found = find_own(context, id)?;
     if found.is_some() {

@@ -10,16 +10,16 @@ use crate::contacts::chunk::{Mask, chunk_of, places, slot_of};
 use crate::contacts::filter::{ContactFilter, Matcher};
 use crate::contacts::merge;
 
-/// Whom a change is for.
+/// The contacts that a change applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChosenContacts {
-    /// Those of these ids, as far as there are such.
+    /// The contacts with these ids; unknown ids are ignored.
     Ids(Vec<ContactId>),
-    /// Those that match.
+    /// The contacts that match the filter.
     Filter(ContactFilter),
 }
 
-/// Chunks, and which of their contacts are chosen.
+/// Chunks, each with a mask of its chosen contacts.
 pub(crate) type Chosen = Vec<(u64, Mask)>;
 
 pub(crate) fn chosen(
@@ -49,12 +49,12 @@ pub(crate) fn chosen(
     }
 }
 
-/// How many are chosen.
+/// Returns the number of chosen contacts.
 pub(crate) fn count(chosen: &Chosen) -> usize {
     chosen.iter().map(|(_, mask)| mask.count_ones() as usize).sum()
 }
 
-/// Their places.
+/// Returns the places of the chosen contacts.
 pub(crate) fn places_of(chosen: &Chosen) -> impl Iterator<Item = u64> {
     chosen.iter().flat_map(|(chunk, mask)| places(*chunk, *mask))
 }

@@ -1,24 +1,24 @@
-//! Contacts are indexed in chunks of 64 neighbouring places.
+//! Chunks of 64 neighbouring places, by which contacts are indexed.
 //!
-//! So one word says which contacts of a chunk something is true of.
+//! One word marks the contacts of a chunk for which a condition holds.
 
-/// Places of a chunk.
+/// The number of places in a chunk.
 pub(crate) const CHUNK: u64 = 64;
 
-/// Which of a chunk's places: the lowest bit is the first.
+/// A set of a chunk's places: the lowest bit is the first place.
 pub(crate) type Mask = u64;
 
-/// The chunk that a place is in.
+/// Returns the chunk of a place.
 pub(crate) const fn chunk_of(place: u64) -> u64 {
     place / CHUNK
 }
 
-/// Where a place is in its chunk.
+/// Returns the position of a place in its chunk.
 pub(crate) const fn slot_of(place: u64) -> u8 {
     (place % CHUNK) as u8
 }
 
-/// The places of a chunk that a mask has, the last one first.
+/// Returns the places of a chunk that are in a mask, the last one first.
 pub(crate) fn places(chunk: u64, mut mask: Mask) -> impl Iterator<Item = u64> {
     std::iter::from_fn(move || {
         let highest = mask.checked_ilog2()?;

@@ -1,4 +1,4 @@
-//! Making contacts, one or many.
+//! Creating contacts, one or many.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,29 +19,29 @@ use crate::contacts::record;
 use crate::contacts::record::{Contact, NewContact};
 use crate::contacts::{emit, index};
 
-/// Why a contact was not made.
+/// The reason why a contact was not created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CreateContactError {
     /// Another contact has the phone.
     #[error("another contact has this phone")]
     PhoneTaken,
-    /// The workspace has made as many contacts as it may in a minute.
+    /// The workspace has created the maximum number of contacts in a minute.
     #[error("too many contacts were made in this workspace")]
     RateLimited {
-        /// When the next one is allowed.
+        /// The time until the next one is allowed.
         retry_after: Duration,
     },
-    /// It cannot be taken now.
+    /// The workspace cannot accept the request now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl Workspace {
-    /// Makes a contact, once under an idempotency key if there is one.
+    /// Creates a contact, once for each idempotency key if there is one.
     ///
     /// # Errors
-    /// [`CreateContactError`]: the phone is taken, a limit, or not now; [`IdempotentError`]: the
-    /// key was used otherwise.
+    /// [`CreateContactError`]: the phone is taken, a limit is reached, or the workspace is
+    /// unavailable. [`IdempotentError`]: the key was used for another request.
     pub async fn create_contact(
         &self,
         new: NewContact,
@@ -58,7 +58,7 @@ impl Workspace {
     }
 }
 
-/// What the making of contacts is counted with.
+/// The limit of contacts that are created in a minute.
 pub(super) struct Limit {
     creations: Arc<Creations>,
     clock: Clock,
@@ -72,7 +72,7 @@ impl Limit {
     }
 }
 
-/// Makes a contact.
+/// Creates a contact.
 struct CreateContact {
     new: NewContact,
     unique: u128,
@@ -94,7 +94,7 @@ impl Command for CreateContact {
     }
 }
 
-/// The place of the contact that has a phone.
+/// Returns the place of the contact that has the phone.
 pub(crate) fn phone_holder(
     context: &Context<'_>,
     phone: Option<Phone>,
@@ -103,13 +103,13 @@ pub(crate) fn phone_holder(
     number(context, &record::phone_key(&context.core.id, phone))
 }
 
-/// The contact that has a phone.
+/// Returns the contact that has the phone.
 pub(crate) fn holder(context: &Context<'_>, phone: Phone) -> Result<Option<Contact>, Unavailable> {
     let Some(place) = phone_holder(context, Some(phone))? else { return Ok(None) };
     context.get_json(Table::Contacts, &record::contact_key(&context.core.id, place))
 }
 
-/// The contact that has the channel's id of a person.
+/// Returns the contact that has the channel's id of a person.
 pub(crate) fn user_holder(
     context: &Context<'_>,
     id: &UserId,
@@ -118,7 +118,7 @@ pub(crate) fn user_holder(
     context.get_json(Table::Contacts, &record::contact_key(&context.core.id, place))
 }
 
-/// The place of somebody's contact.
+/// Returns the place of a party's contact.
 pub(crate) fn holders_place(
     context: &Context<'_>,
     party: &PartyId,
@@ -129,8 +129,9 @@ pub(crate) fn holders_place(
     }
 }
 
-/// The names of somebody, and those of the contact that has this one; without a contact, the phone
-/// that was reported together with an id.
+/// Returns the names of the contact that has this name.
+///
+/// Without a contact they are the name itself and the phone that was reported together with an id.
 pub(crate) fn parties_of(
     context: &Context<'_>,
     party: &PartyId,
@@ -139,7 +140,7 @@ pub(crate) fn parties_of(
     if let Some(contact) = party_holder(context, party)? {
         let (own, others): (Vec<_>, Vec<_>) =
             contact.parties().into_iter().partition(|known| known == party);
-        // Its phone in the form that the contact has.
+        // The phone stays in the form that the contact has.
         parties = if own.is_empty() { parties } else { own };
         parties.extend(others);
     } else if let PartyId::User(id) = party
@@ -150,7 +151,7 @@ pub(crate) fn parties_of(
     Ok(parties)
 }
 
-/// The contact of somebody.
+/// Returns the contact of a party.
 pub(crate) fn party_holder(
     context: &Context<'_>,
     party: &PartyId,
@@ -161,7 +162,7 @@ pub(crate) fn party_holder(
     }
 }
 
-/// Makes a contact whose phone nobody has.
+/// Creates a contact whose phone no other contact has.
 pub(crate) fn create(
     context: &mut Context<'_>,
     new: NewContact,
@@ -170,14 +171,14 @@ pub(crate) fn create(
     create_known(context, new, ChannelNames::default(), unique)
 }
 
-/// How the channel names a person, besides by phone.
+/// The channel's names of a person, besides the phone.
 #[derive(Debug, Default)]
 pub(crate) struct ChannelNames {
     pub(crate) user_id: Option<UserId>,
     pub(crate) username: Option<Box<str>>,
 }
 
-/// Makes a contact of somebody whom the channel names so. Nobody has the phone or the id.
+/// Creates a contact with these names of the channel. No other contact has the phone or the id.
 pub(crate) fn create_known(
     context: &mut Context<'_>,
     new: NewContact,
@@ -217,7 +218,7 @@ pub(crate) fn create_known(
     Ok(contact)
 }
 
-/// A record that is a number.
+/// Reads a record that is a number.
 fn number(context: &Context<'_>, key: &[u8]) -> Result<Option<u64>, Unavailable> {
     let Some(value) = context.get(Table::Contacts, key)? else { return Ok(None) };
     let number = value.try_into().map(u64::from_be_bytes);

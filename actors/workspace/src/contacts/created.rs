@@ -1,7 +1,7 @@
-//! A contact as it is kept for a repeated request that made it.
+//! A contact as it is kept for a repeated request that created it.
 //!
-//! Kept answers are in postcard's format, which has no names of fields: none may be added. What the
-//! channel alone sets is not there, since no request makes a contact with it.
+//! Kept answers are in postcard's format, which has no names of fields: no field may be added. The
+//! fields that only the channel sets are absent, since no request creates a contact with them.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use postrider_domain::{ContactId, ContactName, CustomFields, Email, Phone, Tags,
 
 use crate::contacts::record::Contact;
 
-/// The fields of a contact that a request has made.
+/// The fields of a contact that a request has created.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct CreatedContact {
     id: ContactId,

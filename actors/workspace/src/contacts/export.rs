@@ -11,18 +11,20 @@ use postrider_store::{Direction, Table};
 use crate::contacts::record;
 use crate::contacts::record::Contact;
 
-/// How far a walk through a workspace's contacts has come, oldest first. Those that are made
-/// meanwhile are not on its way, so it ends, and it meets each of the others once.
+/// The position of a walk through a workspace's contacts, oldest first.
+///
+/// Contacts that are created meanwhile are not visited, so the walk ends. It visits each of the
+/// others once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContactsWalk {
-    /// The place to go on at.
+    /// The place at which the walk continues.
     next: u64,
-    /// The place that was free when it began.
+    /// The place that was free when the walk started.
     end: u64,
 }
 
 impl Workspace {
-    /// Begins to walk through the contacts after this one, or through all.
+    /// Starts a walk through the contacts after this one, or through all.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -39,7 +41,7 @@ impl Workspace {
         .await
     }
 
-    /// The next contacts, at most `limit` of them, which is more than none; none at the end.
+    /// Returns the next contacts, at most `limit` (which is above zero); none at the end.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.

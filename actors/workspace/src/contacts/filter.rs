@@ -1,4 +1,4 @@
-//! What contacts are looked for by, and finding them.
+//! Filters of contacts, and the search by them.
 
 use std::ops::ControlFlow;
 
@@ -15,37 +15,39 @@ use crate::contacts::record;
 use crate::contacts::segment_index::{Facet, Hash, field_hash, name_hash, tag_hash};
 use crate::contacts::{occupancy, search_index};
 
-/// What a contact must be like; the default is every contact.
+/// The conditions that a contact must meet; the default matches every contact.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContactFilter {
-    /// A part of its name, phone or e-mail; upper and lower case are the same.
+    /// A part of its name, phone or e-mail; case is ignored.
     pub search: Option<String>,
-    /// It has one of these tags, unless there are none here.
+    /// It has one of these tags; an empty list matches every contact.
     pub tags_any: Vec<String>,
     /// It has all of these tags.
     pub tags_all: Vec<String>,
     /// It has none of these tags.
     pub tags_none: Vec<String>,
-    /// It has these custom fields with these values, each as JSON. A text and what the text is as
-    /// JSON are the same: `"3"` and `3` find both, for a form and a query can only write texts.
+    /// It has these custom fields with these values, each as JSON.
+    ///
+    /// A text also matches the value that the text has as JSON: `"3"` and `3` find both, since a
+    /// form and a query can only write texts.
     pub fields: Vec<(String, String)>,
     /// It has these custom fields, whatever their values.
     pub fields_exist: Vec<String>,
 }
 
-/// A filter made ready for use.
+/// A filter prepared for use.
 pub(crate) struct Matcher {
     needle: Option<Finder<'static>>,
     tags_any: Vec<Hash>,
     tags_all: Vec<Hash>,
     tags_none: Vec<Hash>,
-    /// Of each, one of both.
+    /// For each field a contact must have one of the two hashes.
     fields: Vec<[Hash; 2]>,
     names: Vec<Hash>,
 }
 
-/// Given a chunk's number and which of its contacts match; never given none.
+/// Receives a chunk's number and the mask of its matching contacts, which is never empty.
 pub(crate) type VisitMatches<'a> = &'a mut dyn FnMut(u64, Mask) -> ControlFlow<()>;
 
 impl Matcher {
@@ -63,7 +65,7 @@ impl Matcher {
         }
     }
 
-    /// Visits what matches, newest chunks first.
+    /// Visits the matches, newest chunks first.
     pub(crate) fn scan(
         &self,
         store: &dyn View,
@@ -102,7 +104,7 @@ impl Matcher {
         outcome
     }
 
-    /// Which of a chunk's contacts match; `value` is the record that is scanned.
+    /// Returns the mask of a chunk's matching contacts; `value` is the record that is scanned.
     fn mask(
         &self,
         store: &dyn View,
@@ -143,9 +145,9 @@ impl Matcher {
     }
 }
 
-/// The hashes of a field with this value, once as a text, and once as what the text is as JSON.
+/// Returns the hashes of a field with this value as a text, and as the JSON that the text is.
 fn value_hashes(name: &str, json: &str) -> [Hash; 2] {
-    // What is no JSON was not taken from a filter.
+    // A value that is not JSON did not come from a filter.
     let text = match serde_json::from_str(json).unwrap_or_default() {
         Value::String(text) => text,
         value => value.to_string(),
@@ -155,7 +157,7 @@ fn value_hashes(name: &str, json: &str) -> [Hash; 2] {
 }
 
 impl ContactFilter {
-    /// Every contact in whose name, phone or e-mail this is.
+    /// Returns a filter of the contacts that have this text in their name, phone or e-mail.
     #[must_use]
     pub fn search(text: Option<&str>) -> Self {
         Self { search: text.map(str::to_owned), ..Self::default() }

@@ -1,4 +1,4 @@
-//! The records of contacts, and of what they are listed and searched by.
+//! The records of contacts, and of the indexes that list and search them.
 
 use expect_test::expect;
 use serde_json::json;
@@ -10,7 +10,7 @@ use postrider_domain::{ContactName, CustomFields, Email, Tags, WorkspaceId};
 
 const PLACE: u64 = 0x0102;
 
-/// A contact with something in every field.
+/// Returns a contact with a value in every field.
 pub(crate) fn contact() -> Contact {
     let fields = json!({"plan": "gold", "age": 41, "sum": 100.0, "list": [1e2, "x", null]});
     Contact {

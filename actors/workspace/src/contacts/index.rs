@@ -1,7 +1,8 @@
-//! Writing what contacts are listed and searched by, in the commit of the contact itself.
+//! Writes the index that lists and searches contacts, in the commit of the contact itself.
 //!
 //! All is in [`Table::ContactIndex`]: `workspace ‖ 0 ‖ l ‖ number` are bitmaps of the places that
-//! have a contact, `t ‖ chunk` what they are searched by, `f ‖ chunk` what segments ask for.
+//! have a contact. `t ‖ chunk` are the texts of the search, `f ‖ chunk` the facets that segments
+//! need.
 
 use crate::core::command::Context;
 use crate::core::read_ahead::Reader;
@@ -16,7 +17,7 @@ use crate::contacts::{occupancy, search_index, segment_index};
 
 const INDEX: Table = Table::ContactIndex;
 
-/// Reads what the index has of the contact at a place, for a command.
+/// Reads the index entries of the contact at a place, for a command.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -32,8 +33,9 @@ pub(crate) fn read_ahead(
     Ok(())
 }
 
-/// Makes the index show the contact at `place` as it is now: `None` when it is removed. Changes
-/// nothing if it fails.
+/// Makes the index show the contact at `place` as it is now: `None` when it is removed.
+///
+/// Changes nothing if it fails.
 pub(crate) fn update(
     context: &mut Context<'_>,
     place: u64,

@@ -1,4 +1,4 @@
-//! For tests: whether contacts and what they are found by belong together.
+//! For tests: the check that contacts and their index belong together.
 
 #![allow(clippy::unwrap_used, reason = "only tests use it, and a panic fails the test")]
 
@@ -12,7 +12,7 @@ use crate::contacts::record;
 use crate::contacts::record::{Contact, contact_key, next_key, phone_key, prefix, user_key};
 use crate::contacts::{occupancy, search_index, segment_index};
 
-/// Every record below a prefix.
+/// Returns every record below a prefix.
 fn all(store: &dyn View, table: Table, prefix: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut found = BTreeMap::new();
     store
@@ -24,8 +24,9 @@ fn all(store: &dyn View, table: Table, prefix: &[u8]) -> BTreeMap<Vec<u8>, Vec<u
     found
 }
 
-/// The contacts of a workspace, once it is seen that what they are found by names them, of all
-/// of them, and of nothing else.
+/// Returns the contacts of a workspace after checking their index.
+///
+/// The index must name all of these contacts, and nothing else.
 pub fn whole(store: &dyn View, workspace: &WorkspaceId) -> Vec<Contact> {
     let stored = all(store, Table::Contacts, &prefix(workspace, b'c'));
     let contacts: Vec<Contact> =
@@ -59,7 +60,7 @@ pub fn whole(store: &dyn View, workspace: &WorkspaceId) -> Vec<Contact> {
         let next = u64::from_be_bytes(next.try_into().unwrap());
         assert!(contacts.iter().all(|contact| contact.place() < next));
     }
-    // Of merged contacts their ids are kept.
+    // The ids of merged contacts are kept.
     kept.retain(|key, _| ![b'x', b'm'].contains(&key[workspace.as_str().len() + 1]));
     assert_eq!(kept, of_places);
     assert_eq!(all(store, Table::ContactIndex, workspace.as_str().as_bytes()), index);

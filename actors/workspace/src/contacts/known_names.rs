@@ -1,15 +1,20 @@
-//! What the channel itself has reported of people's names.
+//! The names of people that the channel itself has reported.
 //!
-//! [`Table::Aliases`] has, under `workspace ‖ 0`: `i ‖ id` the phone that was reported together
-//! with the channel's id of a person, whatever contacts say; `n ‖ hash of a phone` the moment and
-//! the hash of the id that was reported with it last; and `m ‖ name` what a phone or an id was
-//! changed to, by the last notice of it. All begin with the version (1) and the moment (u64, big
-//! endian). In the first and the last the phone (u64, 0 for none) and the id's text come then.
+//! [`Table::Aliases`] has, under `workspace ‖ 0`:
+//! - `i ‖ id`: the phone that was reported together with the channel's id of a person, whatever
+//!   contacts say;
+//! - `n ‖ hash of a phone`: the moment and the hash of the id that was last reported with it;
+//! - `m ‖ name`: the names that a phone or an id was changed to, by its last notice.
 //!
-//! With them a message finds its writer whatever is reported first: an older notice does not undo a
-//! newer one, and what was written before a change and comes after it belongs to the same person.
-//! They also prove whose phone it is where the channel hides it: a contact's phone can be edited.
-//! A phone is proven for the id that was reported with it last, until its name was changed or its
+//! All begin with the version (1) and the moment (u64, big endian). In the first and the last the
+//! phone (u64, 0 for none) and the id's text follow.
+//!
+//! With them a message finds its writer whatever is reported first. An older notice does not undo a
+//! newer one. A message that was written before a change and arrives after it belongs to the same
+//! person.
+//!
+//! They also prove whose phone it is where the channel hides it: a contact's phone can be edited. A
+//! phone is proven for the id that was last reported with it, until its name was changed or its
 //! contact deleted.
 
 use std::time::Duration;
@@ -25,29 +30,31 @@ use crate::core::read_ahead::Reader;
 use crate::core::view::unreadable;
 
 const VERSION: u8 = 1;
-/// Changes that are followed from one name: who has more of them is not found by the first.
+/// The maximum number of changes that are followed from one name.
+///
+/// A person with more changes is not found by the first name.
 const CHANGES_MAX: usize = 8;
-/// Bytes of a name's hash.
+/// The bytes of a name's hash.
 const HASH_BYTES: usize = 16;
 
-/// The key of the phone that was reported together with an id.
+/// Returns the key of the phone that was reported together with an id.
 fn reported_key(workspace: &WorkspaceId, id: &UserId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), b"\0i", id.as_str().as_bytes()].concat()
 }
 
-/// The key of the id that was reported last with a phone.
+/// Returns the key of the id that was last reported with a phone.
 fn named_key(workspace: &WorkspaceId, phone: Phone) -> Vec<u8> {
     let hash = hash(&PartyId::from(phone));
     [workspace.as_str().as_bytes(), b"\0n", &hash].concat()
 }
 
-/// What stands for a name where nothing but a comparison needs it: it outlives the contact.
+/// Returns the hash of a name, for a record that only compares it and outlives the contact.
 fn hash(name: &PartyId) -> [u8; HASH_BYTES] {
     let whole: [u8; 32] = Sha256::digest(name.key_bytes()).into();
     std::array::from_fn(|at| whole[at])
 }
 
-/// The key of what a name was changed to.
+/// Returns the key of the names that a name was changed to.
 pub(crate) fn moved_key(workspace: &WorkspaceId, name: &PartyId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), b"\0m", &name.key_bytes()].concat()
 }
@@ -92,10 +99,10 @@ fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<ReportedNames>, Unav
     bytes.map(|bytes| ReportedNames::decode(&bytes)).transpose().map_err(unreadable)
 }
 
-/// Reads what was reported together with a name, for a command: of an id its phone.
+/// Reads the names that were reported together with a name, for a command: for an id its phone.
 ///
 /// # Errors
-/// [`StoreError`]: the store cannot be read, or what is there.
+/// [`StoreError`]: the store or a record cannot be read.
 pub(crate) fn read_ahead(
     reader: &mut Reader<'_>,
     workspace: &WorkspaceId,
@@ -114,7 +121,7 @@ pub(crate) fn read_ahead(
     }
 }
 
-/// The phone that was reported together with an id, and when.
+/// Returns the phone that was reported together with an id, and the moment of the report.
 pub(crate) fn phone_of(
     context: &Context<'_>,
     id: &UserId,
@@ -123,7 +130,7 @@ pub(crate) fn phone_of(
     Ok(reported.and_then(|reported| Some((reported.names.phone?, reported.at))))
 }
 
-/// The phone that is proven for an id: the channel named them together last.
+/// Returns the phone that is proven for an id: the channel last named them together.
 pub(crate) fn proven_phone(
     context: &Context<'_>,
     id: &UserId,
@@ -134,7 +141,7 @@ pub(crate) fn proven_phone(
     Ok(is_theirs.then_some(phone))
 }
 
-/// The hash of the id that was reported with a phone last, and when.
+/// Returns the hash of the id that was last reported with a phone, and the moment.
 fn named_with(
     context: &Context<'_>,
     phone: Phone,
@@ -151,8 +158,9 @@ fn named_with(
     Ok(Some((of, Timestamp::from_millis(u64::from_be_bytes(*at)))))
 }
 
-/// The channel reported at that moment that a phone and an id are one person's. Returns whether
-/// that is news. What a later report says stays.
+/// Stores that the channel reported a phone and an id as one person's at that moment.
+///
+/// Returns whether the report is new. A later report stays.
 pub(crate) fn remember(
     context: &mut Context<'_>,
     phone: Phone,
@@ -174,7 +182,7 @@ pub(crate) fn remember(
     Ok(before.is_none_or(|(known, _)| known != phone))
 }
 
-/// What a name was changed to, and when.
+/// Returns the names that a name was changed to, and the moment of the change.
 pub(crate) fn changed_to(
     context: &Context<'_>,
     name: &PartyId,
@@ -183,7 +191,7 @@ pub(crate) fn changed_to(
     Ok(reported.map(|reported| (reported.names, reported.at)))
 }
 
-/// A name was changed to these at that moment. What a later notice reported stays.
+/// Stores that a name was changed to these at that moment. A later notice stays.
 pub(crate) fn change(
     context: &mut Context<'_>,
     name: &PartyId,
@@ -198,8 +206,9 @@ pub(crate) fn change(
     Ok(())
 }
 
-/// What names of `at` are now, by all notices of later moments: those of a notice, or of something
-/// that was written.
+/// Returns the current names for the names of `at`, by all notices of later moments.
+///
+/// `names` are those of a notice or of a message's writer.
 pub(crate) fn later(
     context: &Context<'_>,
     mut names: PartyNames,
@@ -212,9 +221,9 @@ pub(crate) fn later(
             later = later.or(changed.map(|(new, changed_at)| (name, new, changed_at)));
         }
         let Some((name, new, changed_at)) = later else { break };
-        // What was changed before is not changed back by that.
+        // This change does not revert an earlier one.
         at = changed_at.minus(Duration::from_millis(1));
-        // A phone that a new id is reported without is theirs no more.
+        // A phone that is reported without the new id no longer belongs to the person.
         let user_id = match name {
             PartyId::Phone(_) => new.user_id.or(names.user_id),
             PartyId::User(_) => new.user_id,
@@ -224,14 +233,14 @@ pub(crate) fn later(
     Ok(names)
 }
 
-/// Forgets what was reported of a name: its contact is deleted.
+/// Deletes the reports of a name: its contact is deleted.
 pub(crate) fn forget(context: &mut Context<'_>, name: &PartyId) {
     let moved = moved_key(&context.core.id, name);
     context.delete(Table::Aliases, moved);
     forget_report(context, name);
 }
 
-/// Nothing is proven of a name any more.
+/// Deletes the proof of a name.
 fn forget_report(context: &mut Context<'_>, name: &PartyId) {
     let key = match name {
         PartyId::Phone(phone) => named_key(&context.core.id, *phone),

@@ -19,34 +19,34 @@ use crate::core::command::{Command, Context};
 /// A page of contacts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContactsPage {
-    /// Those of the page, newest first.
+    /// The contacts of the page, newest first.
     pub contacts: Vec<Contact>,
-    /// How many there are on all pages.
+    /// The number of contacts on all pages.
     pub total: usize,
 }
 
-/// Why a contact cannot be shown.
+/// The reason why a contact cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadContactError {
     /// The workspace has no such contact.
     #[error("no such contact")]
     NotFound,
-    /// It is not known now.
+    /// The workspace cannot answer now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl Workspace {
-    /// One contact.
+    /// Returns one contact.
     ///
     /// # Errors
-    /// [`ReadContactError`]: there is none, or not now.
+    /// [`ReadContactError`]: there is no such contact, or the workspace is unavailable.
     pub async fn contact(&self, id: ContactId) -> Result<Contact, ReadContactError> {
         let found = self.read(move |store, workspace| merge::read(store, workspace, id)).await?;
         found.ok_or(ReadContactError::NotFound)
     }
 
-    /// The contact with this phone.
+    /// Returns the contact with this phone.
     ///
     /// # Errors
     /// [`Unavailable`] when the workspace does not answer.
@@ -54,7 +54,7 @@ impl Workspace {
         self.perform(WithPhone(phone)).await
     }
 
-    /// The contacts that match, newest first: `limit` of them after the first `skip`.
+    /// Returns the matching contacts, newest first: `limit` of them after the first `skip`.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -67,10 +67,10 @@ impl Workspace {
         self.scan(move |store, workspace| page(store, workspace, &filter, skip, limit)).await
     }
 
-    /// The contacts that match, in this order: `limit` of them after the first `skip`.
+    /// Returns the matching contacts in this order: `limit` of them after the first `skip`.
     ///
     /// # Errors
-    /// [`SortContactsError`]: they are too many for this order, or not now.
+    /// [`SortContactsError`]: there are too many for this order, or the workspace is unavailable.
     pub async fn sorted_contacts(
         &self,
         filter: ContactFilter,
@@ -91,13 +91,13 @@ impl Workspace {
     }
 }
 
-/// Why no page of a sorted list is returned.
+/// The reason why no page of a sorted list is returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SortContactsError {
     /// Too many contacts lie before the end of the page, or match.
     #[error("at most {SORTED_MAX} contacts are sorted so; ask for fewer by a filter")]
     TooMany,
-    /// It is not known now.
+    /// The workspace cannot answer now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -113,7 +113,7 @@ impl Command for WithPhone {
     }
 }
 
-/// Finds a page. What is changed meanwhile may be on it or not.
+/// Finds a page. A concurrent change may be on it or not.
 pub(crate) fn page(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -141,12 +141,12 @@ fn read_page(
     total: usize,
 ) -> Result<ContactsPage, StoreError> {
     let contacts = places.into_iter().map(|place| record::read_at(store, workspace, place));
-    // One that was deleted meanwhile is left out.
+    // A contact that was deleted meanwhile is left out.
     let contacts = contacts.filter_map(Result::transpose).collect::<Result<_, _>>()?;
     Ok(ContactsPage { contacts, total })
 }
 
-/// Visits the phones of the contacts that match, those of the newest first, until `visit` says no.
+/// Visits the phones of the matching contacts, newest contacts first, until `visit` breaks.
 pub(crate) fn phones(
     store: &dyn View,
     workspace: &WorkspaceId,

@@ -1,9 +1,11 @@
-//! Contacts that were merged into another one, which their ids name from then on.
+//! Contacts that were merged into another one: their ids name it from then on.
 //!
-//! [`Table::Contacts`] has, under `workspace ‖ 0`: `x ‖ place` for each that was merged, the
-//! version (1), its id, then the id of the contact that stays; and `m ‖ place` for a contact that
-//! stays, the version and the ids of all that were merged into it. The list is bounded, so that a
-//! command that merges or deletes one does a bounded work.
+//! [`Table::Contacts`] has, under `workspace ‖ 0`:
+//! - `x ‖ place` for each merged contact: the version (1), its id, then the id of the contact that
+//!   stays;
+//! - `m ‖ place` for a contact that stays: the version and the ids of all that were merged into it.
+//!
+//! The list is bounded, so that a command that merges or deletes one does a bounded work.
 
 use postrider_domain::contact::TAGS_MAX;
 use postrider_domain::unavailable::Unavailable;
@@ -18,7 +20,7 @@ use crate::core::command::Context;
 use crate::core::read_ahead::Reader;
 use crate::core::view::unreadable;
 
-/// Most contacts that are merged into one.
+/// The maximum number of contacts that are merged into one.
 pub(crate) const MERGED_MAX: usize = 64;
 /// The version of both records.
 const VERSION: u8 = 1;
@@ -49,7 +51,7 @@ fn decode(bytes: &[u8]) -> Result<Vec<ContactId>, StoreError> {
     Ok(ids.iter().map(|id| ContactId::from_bytes(*id)).collect())
 }
 
-/// The contact that has taken over the one with this id, by what is kept at its place.
+/// Returns the contact that has taken over the one with this id, by the record of its place.
 pub(crate) fn survivor(
     record: Option<Vec<u8>>,
     id: ContactId,
@@ -61,7 +63,7 @@ pub(crate) fn survivor(
     })
 }
 
-/// The contact of that identifier, or the one that it was merged into, if there is one.
+/// Returns the contact with the id, or the one that it was merged into, if there is one.
 pub(crate) fn read(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -76,13 +78,13 @@ pub(crate) fn read(
     Ok(read_at(store, workspace, place_of(id))?.filter(|contact| contact.id == id))
 }
 
-/// The ids of the contacts that were merged into the one at a place.
+/// Returns the ids of the contacts that were merged into the one at a place.
 pub(crate) fn merged_ids(context: &Context<'_>, place: u64) -> Result<Vec<ContactId>, Unavailable> {
     let list = context.get(Table::Contacts, &list_key(&context.core.id, place))?;
     Ok(list.map(|bytes| decode(&bytes)).transpose().map_err(unreadable)?.unwrap_or_default())
 }
 
-/// Reads what a command needs that changes the contact at a place, or merges it.
+/// Reads the records for a command that changes or merges the contact at a place.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -95,8 +97,9 @@ pub(crate) fn read_ahead(
     index::read_ahead(reader, workspace, place)
 }
 
-/// What a contact is once it has taken over another one, with these names by the channel. Its
-/// fields win, the tags of both are its own, and what it lacks it gets from the other.
+/// Returns a contact after it has taken over another one, with these names of the channel.
+///
+/// Its fields win, it gets the tags of both, and the other contact fills its empty fields.
 pub(crate) fn combined(
     survivor: &Contact,
     other: &Contact,
@@ -113,10 +116,10 @@ pub(crate) fn combined(
         fields.extend(own.clone());
     }
     let PartyNames { phone, user_id } = names;
-    // In the form that a contact has.
+    // The phone stays in the form that a contact has.
     let phone =
         [survivor.phone, other.phone].into_iter().find(|own| *own == phone).unwrap_or(phone);
-    // The ids of the survivor last: it is they that stay where there are too many.
+    // The ids of the survivor come last: these stay where there are too many.
     let former =
         [other, survivor].into_iter().flat_map(|it| it.former_ids.iter().chain(&it.user_id));
     Contact {
@@ -135,8 +138,9 @@ pub(crate) fn combined(
     }
 }
 
-/// Writes that a contact has taken over another one, and those that were merged into it before. The
-/// contact itself is written already.
+/// Writes that a contact has taken over another one, and the contacts merged into it before.
+///
+/// The contact itself is already written.
 pub(crate) fn take_over(
     context: &mut Context<'_>,
     survivor: &Contact,
@@ -161,7 +165,7 @@ pub(crate) fn take_over(
     }
 }
 
-/// Deletes what is kept of the contacts that were merged into a contact, which is deleted.
+/// Deletes the records of the contacts that were merged into a deleted contact.
 pub(crate) fn forget_merged(context: &mut Context<'_>, place: u64, merged: &[ContactId]) {
     let workspace = context.core.id.clone();
     for id in merged {

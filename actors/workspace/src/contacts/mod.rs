@@ -1,7 +1,7 @@
-//! Contacts: made, changed, deleted, listed, searched.
+//! Contacts: created, changed, deleted, listed, searched.
 //!
-//! A contact lives in the store and is read from there. What it is listed and searched by is
-//! written in its own commit, so the two are never apart.
+//! A contact lives in the store and is read from there. Its index for lists and searches is written
+//! in its own commit, so the two never differ.
 
 mod change;
 pub(crate) mod chosen;
@@ -59,7 +59,7 @@ use postrider_domain::event::contact::ContactData;
 
 use crate::core::command::Context;
 
-/// Emits what happened to a contact.
+/// Emits an event about a contact.
 pub(crate) fn emit(
     context: &mut Context<'_>,
     event: fn(ContactData) -> EventData,

@@ -1,16 +1,16 @@
-//! Which places have a contact: bitmaps of 4,096 places each.
+//! Bitmaps of the places that have a contact, 4,096 places each.
 
 use crate::contacts::chunk::{CHUNK, Mask};
 
-/// Chunks of a bitmap.
+/// The number of chunks in a bitmap.
 const CHUNKS: u64 = 64;
 
-/// The bitmap that a chunk is in.
+/// Returns the bitmap of a chunk.
 pub(crate) const fn bitmap_of(chunk: u64) -> u64 {
     chunk / CHUNKS
 }
 
-/// `bitmap` with a place of it filled or empty; `None` when no place is filled then.
+/// Returns `bitmap` with a place filled or emptied; `None` if no place is filled afterwards.
 pub(crate) fn with(bitmap: Option<Vec<u8>>, place: u64, filled: bool) -> Option<Vec<u8>> {
     let mut bitmap = bitmap.unwrap_or_default();
     bitmap.resize((CHUNKS * CHUNK / 8) as usize, 0);
@@ -24,8 +24,9 @@ pub(crate) fn with(bitmap: Option<Vec<u8>>, place: u64, filled: bool) -> Option<
     bitmap.iter().any(|byte| *byte != 0).then_some(bitmap)
 }
 
-/// The chunks of a bitmap that have contacts, the last one first, with which of their places are
-/// filled.
+/// Returns the chunks of a bitmap that have contacts, the last one first.
+///
+/// Each comes with the mask of its filled places.
 pub(crate) fn chunks(number: u64, bitmap: &[u8]) -> impl Iterator<Item = (u64, Mask)> {
     let masks = bitmap
         .chunks_exact(8)

@@ -1,9 +1,13 @@
-//! A contact, and the records that it is kept in.
+//! A contact, and the records that hold it.
 //!
-//! All are in [`Table::Contacts`] under `workspace ‖ 0 ‖ kind`: `c ‖ place` holds the contact as
-//! JSON, `p ‖ phone` and `u ‖ user id` the place of the contact that has it, or had the id, `n` the
-//! next free place. Places are numbers that count up in the order in which contacts are made, and
-//! none is used again.
+//! All are in [`Table::Contacts`] under `workspace ‖ 0 ‖ kind`:
+//! - `c ‖ place` holds the contact as JSON;
+//! - `p ‖ phone` and `u ‖ user id` hold the place of the contact that has the phone or id, or had
+//!   the id;
+//! - `n` holds the next free place.
+//!
+//! Places are numbers that count up in the order in which contacts are created. No place is used
+//! again.
 
 use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};
@@ -17,50 +21,52 @@ use postrider_store::{StoreError, Table, View};
 
 use crate::core::read_ahead::Reader;
 
-/// Bits of an identifier that are the contact's place.
+/// The bits of an identifier that are the contact's place.
 const PLACE_BITS: u32 = 40;
 
-/// Most former ids that are kept of a contact.
+/// The maximum number of former ids that a contact keeps.
 pub(crate) const FORMER_IDS_MAX: usize = 8;
 
 /// A contact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contact {
-    /// Names it in every call.
+    /// The id that names the contact in every call.
     pub id: ContactId,
-    /// What it is called.
+    /// The name.
     pub name: ContactName,
     /// Its phone, as it was written; no other contact of the workspace has the same in any form.
     pub phone: Option<Phone>,
     /// The channel's id of the person; no other contact of the workspace has the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
-    /// Ids that the channel gave the person before, or gives it elsewhere, the last one last: what
-    /// comes by one of them is the contact's too. No other contact of the workspace has the same.
+    /// Ids that the channel gave the person before, or gives it elsewhere, the last one last.
+    ///
+    /// A message that arrives under one of them is the contact's too. No other contact of the
+    /// workspace has the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former_ids: Vec<UserId>,
     /// The name that the person has chosen on the channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<Box<str>>,
-    /// When the channel last said that the person has other names now.
+    /// The time of the channel's last report that the person has other names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renamed_at: Option<Timestamp>,
     /// Its address.
     pub email: Option<Email>,
     /// Its tags.
     pub tags: Tags,
-    /// Whatever else is known of it.
+    /// Any other data about the contact.
     pub custom_fields: CustomFields,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// The time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// What a contact is made of.
+/// The data of a contact to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewContact {
-    /// What it is called.
+    /// The name.
     pub name: ContactName,
     /// Its phone, which no other contact may have.
     pub phone: Option<Phone>,
@@ -68,18 +74,18 @@ pub struct NewContact {
     pub email: Option<Email>,
     /// Its tags.
     pub tags: Tags,
-    /// Whatever else is known of it.
+    /// Any other data about the contact.
     pub custom_fields: CustomFields,
 }
 
 /// A change of a contact; `None` leaves a field as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContactChange {
-    /// What it is called from now on.
+    /// The new name.
     pub name: ContactName,
-    /// Its phone; `Some(None)` takes it away.
+    /// Its phone; `Some(None)` removes it.
     pub phone: Option<Option<Phone>>,
-    /// Its address; `Some(None)` takes it away.
+    /// Its address; `Some(None)` removes it.
     pub email: Option<Option<Email>>,
     /// Its tags.
     pub tags: Option<Tags>,
@@ -88,7 +94,7 @@ pub struct ContactChange {
 }
 
 impl NewContact {
-    /// Most bytes that an event of the contact takes: JSON may need six for one.
+    /// Returns the maximum bytes of the contact's event: JSON may need six for one.
     pub(crate) fn event_bytes_max(&self) -> usize {
         const FRAME: usize = 400;
         let tags = self.tags.iter().map(|tag| tag.len() * 6 + 3).sum::<usize>();
@@ -98,14 +104,14 @@ impl NewContact {
 }
 
 impl ContactChange {
-    /// The change to all of what a new contact would be.
+    /// Returns the change that sets all fields of a new contact.
     pub(crate) fn to(new: &NewContact) -> Self {
         let NewContact { name, phone, email, tags, custom_fields } = new.clone();
         let (tags, custom_fields) = (Some(tags), Some(custom_fields));
         Self { name, phone: Some(phone), email: Some(email), tags, custom_fields }
     }
 
-    /// The contact after the change.
+    /// Returns the contact after the change.
     pub(crate) fn applied(self, old: &Contact, now: Timestamp) -> Contact {
         let Self { name, phone, email, tags, custom_fields } = self;
         Contact {
@@ -126,7 +132,7 @@ impl ContactChange {
 }
 
 impl Contact {
-    /// The payload of events about the contact.
+    /// Returns the payload of events about the contact.
     pub(crate) fn event_data(&self) -> ContactData {
         ContactData {
             contact_id: self.id,
@@ -144,24 +150,26 @@ impl Contact {
         }
     }
 
-    /// The names by which the channel knows the person.
+    /// Returns the names by which the channel knows the person.
     pub(crate) fn names(&self) -> PartyNames {
         PartyNames { phone: self.phone, user_id: self.user_id.clone() }
     }
 
-    /// The channel's ids of the person: the one of now, then the former ones.
+    /// Returns the channel's ids of the person: the current one, then the former ones.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &UserId> {
         self.user_id.iter().chain(&self.former_ids)
     }
 
-    /// Everything by which the person is known, a phone first.
+    /// Returns all names of the person, a phone first.
     pub(crate) fn parties(&self) -> Vec<PartyId> {
         let ids = self.ids().cloned().map(PartyId::from);
         self.phone.map(PartyId::from).into_iter().chain(ids).collect()
     }
 
-    /// The same contact with these names. The id that it had is a former one then, of which a
-    /// bounded number is kept. A phone that it has stays in its form.
+    /// Returns the same contact with these names.
+    ///
+    /// Its previous id becomes a former one; a bounded number of them is kept. An unchanged phone
+    /// stays in its form.
     pub(crate) fn named(&self, names: PartyNames, now: Timestamp) -> Self {
         let PartyNames { phone, user_id } = names;
         let phone = if phone == self.phone { self.phone } else { phone };
@@ -170,7 +178,7 @@ impl Contact {
         Self { phone, user_id, former_ids, updated_at: now, ..self.clone() }
     }
 
-    /// The same contact, of whom the channel said at that moment that the names are others now.
+    /// Returns the same contact, whose names the channel reported as changed at that moment.
     pub(crate) fn renamed(self, at: Timestamp) -> Self {
         Self { renamed_at: self.renamed_at.max(Some(at)), ..self }
     }
@@ -180,7 +188,7 @@ impl Contact {
     }
 }
 
-/// The last of these ids, each once and without the one of now.
+/// Returns the last of these ids, each once and without the current one.
 pub(crate) fn former_ids(ids: impl Iterator<Item = UserId>, now: Option<&UserId>) -> Vec<UserId> {
     let mut former: Vec<UserId> = Vec::new();
     for id in ids.filter(|id| now != Some(id)) {
@@ -191,29 +199,31 @@ pub(crate) fn former_ids(ids: impl Iterator<Item = UserId>, now: Option<&UserId>
     former
 }
 
-/// The identifier of the contact at `place`. Those of one millisecond sort by their places.
+/// Returns the identifier of the contact at `place`. Those of one millisecond sort by place.
 pub(crate) fn contact_id(at: Timestamp, place: u64, unique: u128) -> ContactId {
     let place = u128::from(place) << PLACE_BITS;
     ContactId::from_parts(at, place | unique & ((1 << PLACE_BITS) - 1))
 }
 
-/// The place that an identifier names; whether the contact there has the identifier must be seen.
+/// Returns the place in an identifier.
+///
+/// The caller must check that the contact there has this identifier.
 pub(crate) fn place_of(id: ContactId) -> u64 {
     let [_, _, _, _, _, _, a, b, c, d, e, ..] = *id.as_bytes();
     u64::from_be_bytes([0, 0, 0, a, b, c, d, e])
 }
 
-/// `workspace ‖ 0 ‖ kind`, and a number behind it.
+/// Returns `workspace ‖ 0 ‖ kind`, followed by a number.
 pub(crate) fn key(workspace: &WorkspaceId, kind: u8, number: u64) -> Vec<u8> {
     [prefix(workspace, kind).as_slice(), &number.to_be_bytes()].concat()
 }
 
-/// What the keys of a kind start with.
+/// Returns the prefix of the keys of a kind.
 pub(crate) fn prefix(workspace: &WorkspaceId, kind: u8) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, kind]].concat()
 }
 
-/// The number at the end of a key.
+/// Returns the number at the end of a key.
 pub(crate) fn number_of(key: &[u8]) -> Result<u64, StoreError> {
     let number = key.last_chunk().map(|number| u64::from_be_bytes(*number));
     number.ok_or_else(|| StoreError::Damaged("a contact's key has no number".into()))
@@ -235,7 +245,7 @@ pub(crate) fn next_key(workspace: &WorkspaceId) -> Vec<u8> {
     prefix(workspace, b'n')
 }
 
-/// The contact at a place, if one is there.
+/// Returns the contact at a place, if there is one.
 pub(crate) fn read_at(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -245,7 +255,7 @@ pub(crate) fn read_at(
     found.map(|json| codec::decode(&json)).transpose()
 }
 
-/// The contact of somebody, read for a command.
+/// Reads the contact of a party for a command.
 ///
 /// # Errors
 /// [`StoreError`]: the store or a record cannot be read.

@@ -1,11 +1,11 @@
-//! What contacts are searched by: names, phone and e-mail of 64 neighbours in one record.
+//! The search index of contacts: names, phone and e-mail of 64 neighbours in one record.
 //!
 //! The names are the contact's own and those by which the channel knows the person, in one case.
 //!
-//! A search reads all of it, some 60 bytes a contact, which takes the same for every word that is
-//! looked for, finds words of any length in any script, and counts what it finds on the way. An
-//! index of words or of their parts would be faster for rare words only, slower for common ones,
-//! and many times larger.
+//! A search reads all of it, some 60 bytes a contact. That takes the same time for every word,
+//! finds words of any length in any script, and counts the matches on the way. An index of words or
+//! of their parts would be faster for rare words only. It would be slower for common ones and many
+//! times larger.
 
 use memchr::memmem::Finder;
 
@@ -20,7 +20,7 @@ const END: u8 = 0xfe;
 /// Ends a field, so that no match reaches from one into the next.
 const FIELD_END: u8 = 0xff;
 
-/// A contact's text.
+/// Returns a contact's text.
 pub(crate) fn text_of(contact: &Contact) -> Vec<u8> {
     let mut text = fold(contact.name.as_str()).into_bytes();
     text.push(FIELD_END);
@@ -34,7 +34,7 @@ pub(crate) fn text_of(contact: &Contact) -> Vec<u8> {
         text.push(FIELD_END);
         text.extend_from_slice(fold(name).as_bytes());
     }
-    // Who is searched by another form of the phone is found, too.
+    // A search by another form of the phone also finds the contact.
     for form in contact.phone.into_iter().flat_map(other_forms) {
         text.push(FIELD_END);
         text.extend_from_slice(form.to_string().as_bytes());
@@ -42,17 +42,17 @@ pub(crate) fn text_of(contact: &Contact) -> Vec<u8> {
     text
 }
 
-/// The forms of a phone in which it was not written.
+/// Returns the forms of a phone in which it was not written.
 fn other_forms(phone: Phone) -> impl Iterator<Item = Phone> {
     phone.forms().filter(move |form| form.as_u64() != phone.as_u64())
 }
 
-/// Whether a contact has a text, in one case, in what it is searched by.
+/// Returns whether a contact's text contains `needle`, which is in one case.
 pub(crate) fn has(contact: &Contact, needle: &str) -> bool {
     memchr::memmem::find(&text_of(contact), needle.as_bytes()).is_some()
 }
 
-/// `texts` with another text in a slot, or none; `None` when there is none in any.
+/// Returns `texts` with the text of a slot replaced or removed; `None` if no slot has one.
 pub(crate) fn with(texts: Option<&[u8]>, slot: u8, text: Option<&[u8]>) -> Option<Vec<u8>> {
     let mut slots: Vec<&[u8]> = texts.map(slots).into_iter().flatten().collect();
     let slot = usize::from(slot);
@@ -69,12 +69,12 @@ pub(crate) fn with(texts: Option<&[u8]>, slot: u8, text: Option<&[u8]>) -> Optio
     Some(joined)
 }
 
-/// The texts by slot.
+/// Returns the texts by slot.
 fn slots(texts: &[u8]) -> impl Iterator<Item = &[u8]> {
     texts.split_inclusive(|byte| *byte == END).map(|text| &text[..text.len() - 1])
 }
 
-/// Which slots have a text with the needle in it.
+/// Returns the mask of the slots whose text contains the needle.
 pub(crate) fn matching(texts: &[u8], needle: &Finder<'_>) -> Mask {
     let mut mask = 0;
     let (mut slot, mut seen) = (0, 0);
@@ -89,13 +89,13 @@ pub(crate) fn matching(texts: &[u8], needle: &Finder<'_>) -> Mask {
     mask
 }
 
-/// The name in a slot, in one case.
+/// Returns the name in a slot, in one case.
 pub(crate) fn name(texts: &[u8], slot: u64) -> &[u8] {
     let text = usize::try_from(slot).ok().and_then(|slot| slots(texts).nth(slot));
     text.and_then(|text| text.split(|byte| *byte == FIELD_END).next()).unwrap_or_default()
 }
 
-/// The phones by slot, of those contacts that have one.
+/// Returns the phones by slot, of those contacts that have one.
 pub(crate) fn phones(texts: &[u8]) -> impl Iterator<Item = (u32, Phone)> {
     slots(texts).zip(0..).filter_map(|(text, slot)| {
         let phone = text.split(|byte| *byte == FIELD_END).nth(1)?;

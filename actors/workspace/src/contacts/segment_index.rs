@@ -1,37 +1,39 @@
-//! What segments ask for: tags and custom fields of 64 neighbours in one record, as hashes.
+//! The index for segments: tags and custom fields of 64 neighbours in one record, as hashes.
 //!
-//! A contact's entry is its slot, the number of its tags, the number of its fields (two bytes),
-//! then 8 bytes for each tag and 16 for each field: the hash of its name, and that of its name and
-//! value. Entries come in the order of their slots.
+//! A contact's entry is its slot, the number of its tags and the number of its fields (two bytes).
+//! Then follow 8 bytes for each tag and 16 for each field: the hash of its name, and that of its
+//! name and value. Entries are in the order of their slots.
 
 use serde_json::{Number, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::contacts::record::Contact;
 
-/// The hash of a tag, a field or a field's value. What has the same hash counts as the same: with
-/// 64 bits that happens to nobody who does not work for it, and then to nobody else.
+/// The hash of a tag, a field or a field's value.
+///
+/// Two with the same hash count as the same. With 64 bits a collision happens only to a workspace
+/// that provokes it, and affects only that workspace.
 pub(crate) type Hash = [u8; 8];
 
-/// The hash of a tag.
+/// Returns the hash of a tag.
 pub(crate) fn tag_hash(tag: &str) -> Hash {
     xxh3_64(tag.as_bytes()).to_le_bytes()
 }
 
-/// The hash of a field's name.
+/// Returns the hash of a field's name.
 pub(crate) fn name_hash(name: &str) -> Hash {
     xxh3_64(name.as_bytes()).to_le_bytes()
 }
 
-/// The hash of a field and its value.
+/// Returns the hash of a field and its value.
 pub(crate) fn field_hash(name: &str, value: &Value) -> Hash {
-    // A name cannot be taken for another one and the beginning of its value: JSON quotes it.
+    // A name cannot be confused with another one and the start of its value: JSON quotes it.
     xxh3_64(format!("{}{}", Value::from(name), plain(value)).as_bytes()).to_le_bytes()
 }
 
-/// The value with each number in one form: 100, 100.0 and 1e2 are the same to everybody.
+/// Returns the value with each number in one form: 100, 100.0 and 1e2 are equal.
 fn plain(value: &Value) -> Value {
-    /// Beyond it not every whole number has a form as a fraction.
+    /// Beyond it some whole numbers have no exact form as a fraction.
     const EXACT_MAX: f64 = (1_u64 << 53) as f64;
     match value {
         Value::Number(number) if number.is_f64() => match number.as_f64() {
@@ -48,14 +50,14 @@ fn plain(value: &Value) -> Value {
     }
 }
 
-/// A contact's entry, without its slot.
+/// Returns a contact's entry, without its slot.
 pub(crate) fn entry_of(contact: &Contact) -> Vec<u8> {
     let fields = contact.custom_fields.to_value();
     let fields = fields.as_object().into_iter().flatten();
     let (mut count, mut hashes) = (0_u16, Vec::new());
     hashes.extend(contact.tags.iter().flat_map(tag_hash));
     for (name, value) in fields {
-        // 16 KiB of JSON are far fewer.
+        // 16 KiB of JSON have far fewer fields than the counter can hold.
         count += 1;
         hashes.extend(name_hash(name));
         hashes.extend(field_hash(name, value));
@@ -65,7 +67,7 @@ pub(crate) fn entry_of(contact: &Contact) -> Vec<u8> {
     [&[contact.tags.iter().len() as u8, low, high], hashes.as_slice()].concat()
 }
 
-/// `facets` with another entry in a slot, or none; `None` when there is none in any.
+/// Returns `facets` with the entry of a slot replaced or removed; `None` if no slot has one.
 pub(crate) fn with(facets: Option<&[u8]>, slot: u8, entry: Option<&[u8]>) -> Option<Vec<u8>> {
     let facets = facets.unwrap_or_default();
     let mut joined = Vec::with_capacity(facets.len() + entry.map_or(0, |entry| entry.len() + 1));
@@ -107,7 +109,7 @@ impl<'a> Facet<'a> {
         Some((Self { slot: *slot, tags, fields }, rest))
     }
 
-    /// The entries of a record.
+    /// Returns the entries of a record.
     pub(crate) fn all(mut facets: &'a [u8]) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
             let (facet, rest) = Self::split(facets)?;

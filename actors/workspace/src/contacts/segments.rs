@@ -21,26 +21,26 @@ use crate::contacts::record::{self, Contact};
 /// A saved filter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Names it in every call.
+    /// The id that names the segment in every call.
     pub id: SegmentId,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// What its contacts are like.
+    /// The filter that its contacts match.
     pub filter: ContactFilter,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
-/// Most segments of a workspace.
+/// The maximum number of segments in a workspace.
 pub const SEGMENTS_MAX: usize = 1000;
 
-/// Why a segment was not made.
+/// The reason why a segment was not created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CreateSegmentError {
-    /// The workspace has as many as it may.
+    /// The workspace has the maximum number of segments.
     #[error("a workspace has at most 1000 segments")]
     TooMany,
-    /// It cannot be taken now.
+    /// The workspace cannot accept the request now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -48,19 +48,19 @@ pub enum CreateSegmentError {
 /// A page of segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentsPage {
-    /// Those of the page, newest first.
+    /// The segments of the page, newest first.
     pub segments: Vec<Segment>,
-    /// How many there are on all pages.
+    /// The number of segments on all pages.
     pub total: usize,
 }
 
-/// Why a segment cannot be used.
+/// The reason why a segment cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
     /// The workspace has no such segment.
     #[error("no such segment")]
     NotFound,
-    /// It is not known, or not done, now.
+    /// The workspace cannot answer or change it now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -69,7 +69,7 @@ impl Workspace {
     /// Saves a filter.
     ///
     /// # Errors
-    /// [`CreateSegmentError`]: there are too many, or not now.
+    /// [`CreateSegmentError`]: there are too many, or the workspace is unavailable.
     pub async fn create_segment(
         &self,
         name: String,
@@ -78,10 +78,10 @@ impl Workspace {
         self.perform(CreateSegment { name, filter, unique: random::unique() }).await
     }
 
-    /// Gives a segment another name or filter; what is `None` stays.
+    /// Gives a segment another name or filter; `None` leaves it unchanged.
     ///
     /// # Errors
-    /// [`SegmentError`]: there is none, or not now.
+    /// [`SegmentError`]: there is no such segment, or the workspace is unavailable.
     pub async fn update_segment(
         &self,
         id: SegmentId,
@@ -94,12 +94,12 @@ impl Workspace {
     /// Deletes a segment; its contacts stay.
     ///
     /// # Errors
-    /// [`SegmentError`]: there is none, or not now.
+    /// [`SegmentError`]: there is no such segment, or the workspace is unavailable.
     pub async fn delete_segment(&self, id: SegmentId) -> Result<(), SegmentError> {
         self.perform(DeleteSegment { id }).await
     }
 
-    /// The segments, newest first: `limit` of them after the first `skip`.
+    /// Returns the segments, newest first: `limit` of them after the first `skip`.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -107,10 +107,10 @@ impl Workspace {
         self.scan(move |store, workspace| page(store, workspace, skip, limit)).await
     }
 
-    /// A segment, and how many contacts it has now.
+    /// Returns a segment and its current number of contacts.
     ///
     /// # Errors
-    /// [`SegmentError`]: there is none, or not now.
+    /// [`SegmentError`]: there is no such segment, or the workspace is unavailable.
     pub async fn segment(&self, id: SegmentId) -> Result<(Segment, usize), SegmentError> {
         self.of_segment(id, |store, workspace, segment| {
             let count = list::page(store, workspace, &segment.filter, 0, 0)?.total;
@@ -119,10 +119,10 @@ impl Workspace {
         .await
     }
 
-    /// The contacts of a segment, newest first: `limit` of them after the first `skip`.
+    /// Returns the contacts of a segment, newest first: `limit` of them after the first `skip`.
     ///
     /// # Errors
-    /// [`SegmentError`]: there is none, or not now.
+    /// [`SegmentError`]: there is no such segment, or the workspace is unavailable.
     pub async fn segment_contacts(
         &self,
         id: SegmentId,
@@ -135,10 +135,11 @@ impl Workspace {
         .await
     }
 
-    /// The phones of a segment's contacts, each once, those of the newest first; eight bytes each.
+    /// Returns the phones of a segment's contacts, each once, newest contacts first; eight bytes
+    /// each.
     ///
     /// # Errors
-    /// [`SegmentError`]: there is none, or not now.
+    /// [`SegmentError`]: there is no such segment, or the workspace is unavailable.
     pub async fn segment_phones(&self, id: SegmentId) -> Result<Vec<Phone>, SegmentError> {
         self.of_segment(id, |store, workspace, segment| {
             let mut phones = Vec::new();
@@ -151,7 +152,7 @@ impl Workspace {
         .await
     }
 
-    /// The places of a segment's contacts, those of the newest first.
+    /// Returns the places of a segment's contacts, newest contacts first.
     pub(crate) async fn segment_places(&self, id: SegmentId) -> Result<Vec<u64>, SegmentError> {
         self.of_segment(id, |store, workspace, segment| {
             let mut found = Vec::new();
@@ -164,7 +165,7 @@ impl Workspace {
         .await
     }
 
-    /// The contacts at these places, without removed ones.
+    /// Returns the contacts at these places, without removed ones.
     pub(crate) async fn contacts_at(&self, places: Vec<u64>) -> Result<Vec<Contact>, Unavailable> {
         self.scan(move |store, workspace| {
             let found = places.into_iter().map(|place| record::read_at(store, workspace, place));
@@ -173,7 +174,7 @@ impl Workspace {
         .await
     }
 
-    /// Reads something of a segment.
+    /// Reads data of a segment.
     async fn of_segment<T: Send + 'static>(
         &self,
         id: SegmentId,
@@ -202,7 +203,8 @@ impl Command for CreateSegment {
     fn carry_out(self, context: &mut Context<'_>) -> Result<Segment, CreateSegmentError> {
         let Self { name, filter, unique } = self;
         let mut count = 0;
-        // Some that are made at the same moment are not among them: the bound is for sanity.
+        // The count misses segments that are created at the same moment: the bound is a sanity
+        // check.
         context.scan(Table::Segments, &prefix(&context.core.id), &mut |_, _| {
             count += 1;
             ControlFlow::Continue(())

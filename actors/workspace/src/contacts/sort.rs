@@ -1,8 +1,8 @@
-//! Pages of contacts in another order than that in which they were made.
+//! Pages of contacts in another order than that of their creation.
 //!
-//! What is sorted by is read of every contact that matches, and no more of it is kept than the
-//! pages up to the wanted one have. So how deep a page may be is bounded, and where a contact
-//! itself has to be read for it, how many may match.
+//! The sort key of every matching contact is read. No more keys are kept than the pages up to the
+//! wanted one have. So the depth of a page is bounded. Where the contact itself has to be read for
+//! its key, the number of matches is bounded too.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,37 +16,37 @@ use crate::contacts::filter::Matcher;
 use crate::contacts::record;
 use crate::contacts::search_index;
 
-/// Most contacts that are sorted, or lie before the end of a sorted page.
+/// The maximum number of contacts that are sorted, or lie before the end of a sorted page.
 pub const SORTED_MAX: usize = 100_000;
 
-/// What a list of contacts is sorted by.
+/// The key that sorts a list of contacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContactOrder {
-    /// When they were made.
+    /// The time of creation.
     Created,
     /// Their names, without regard to case.
     Name,
-    /// When they were last changed.
+    /// The time of the last change.
     Updated,
 }
 
 /// The order of a list of contacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContactSort {
-    /// What it is sorted by.
+    /// The sort key.
     pub by: ContactOrder,
-    /// Whether the last one comes first.
+    /// Set if the last one comes first.
     pub descending: bool,
 }
 
 impl Default for ContactSort {
-    /// The newest first.
+    /// Returns the order with the newest first.
     fn default() -> Self {
         Self { by: ContactOrder::Created, descending: true }
     }
 }
 
-/// What is wanted of a sorted list.
+/// The wanted part of a sorted list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) sort: ContactSort,
@@ -54,7 +54,9 @@ pub(crate) struct Wanted {
     pub(crate) limit: usize,
 }
 
-/// The places of a page's contacts, in order, and how many match; `None`: they are too many.
+/// The places of a page's contacts, in order, and the number of matches.
+///
+/// `None`: there are too many matches.
 pub(crate) type Sorted = Option<(Vec<u64>, usize)>;
 
 /// Finds a page in this order.
@@ -76,7 +78,7 @@ pub(crate) fn page(
     }
 }
 
-/// The other way around than contacts are found: they are counted first.
+/// Returns the reverse of the scan's order: the matches are counted first.
 fn oldest_first(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -105,10 +107,10 @@ fn oldest_first(
     Ok((found, total))
 }
 
-/// What a contact is sorted by, then its place: so no two are alike.
+/// A contact's sort key and its place, so that no two are equal.
 type Key = (Box<[u8]>, u64);
 
-/// The first of them up to the end of the page, however they come.
+/// The first contacts up to the end of the page, in whatever order they are added.
 enum First {
     Smallest(BinaryHeap<Key>),
     Largest(BinaryHeap<Reverse<Key>>),
@@ -196,7 +198,7 @@ fn by_update(
     add: &mut dyn FnMut(u64, &[u8]),
 ) -> Result<(), StoreError> {
     for place in places {
-        // One that was deleted meanwhile is left out.
+        // A contact that was deleted meanwhile is left out.
         if let Some(contact) = record::read_at(store, workspace, place)? {
             add(place, &contact.updated_at.as_millis().to_be_bytes());
         }

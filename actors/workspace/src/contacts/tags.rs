@@ -1,6 +1,6 @@
-//! Which tags contacts have, and how many have each.
+//! The tags of contacts, with the number of contacts that have each.
 //!
-//! They are counted by what segments ask for, which has tags as hashes; the text of a hash is read
+//! They are counted in the index for segments, which has tags as hashes. The text of a hash is read
 //! from one contact that has it.
 
 use std::cmp::Reverse;
@@ -16,20 +16,20 @@ use crate::contacts::chunk::CHUNK;
 use crate::contacts::record;
 use crate::contacts::segment_index::{Facet, Hash, tag_hash};
 
-/// Different tags that are counted; what is beyond is left out.
+/// The maximum number of different tags that are counted; further ones are left out.
 const COUNTED_MAX: usize = 100_000;
 
-/// A tag, and how many contacts have it.
+/// A tag and its number of contacts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagCount {
     /// The tag.
     pub tag: String,
-    /// Contacts that have it.
+    /// The number of contacts that have it.
     pub contacts: usize,
 }
 
 impl Workspace {
-    /// The tags that the most contacts have, at most `limit` of them, by the number of contacts.
+    /// Returns the tags with the most contacts, at most `limit` of them, the most frequent first.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -43,7 +43,7 @@ fn tags(
     workspace: &WorkspaceId,
     limit: usize,
 ) -> Result<Vec<TagCount>, StoreError> {
-    // Of each, how many have it, and the place of one of them.
+    // For each tag: its number of contacts, and the place of one of them.
     let mut counts: HashMap<Hash, (usize, u64)> = HashMap::new();
     let (prefix, table) = (record::prefix(workspace, b'f'), Table::ContactIndex);
     let mut outcome = Ok(());
@@ -74,7 +74,7 @@ fn tags(
     let mut found = Vec::new();
     for (hash, (contacts, place)) in most {
         let contact = record::read_at(store, workspace, place)?;
-        // One that was changed meanwhile may not have it any more.
+        // The contact may have lost the tag by a concurrent change.
         let tag = contact.and_then(|contact| {
             contact.tags.iter().find(|tag| tag_hash(tag) == hash).map(str::to_owned)
         });

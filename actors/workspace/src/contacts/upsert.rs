@@ -1,4 +1,4 @@
-//! Making many contacts with one call, and what becomes of those whose phone somebody has already.
+//! Creating many contacts with one call, and the handling of phones that are already taken.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,36 +14,37 @@ use crate::contacts::record::{Contact, ContactChange, NewContact};
 use crate::core::command::{Command, Context, Footprint};
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 
-/// Most contacts that one commit makes.
+/// The maximum number of contacts that one commit creates.
 const COMMIT_CONTACTS_MAX: usize = 64;
-/// Bytes of events beyond which a commit makes no more contacts: what a commit emits is bounded.
+/// The bytes of events after which a commit creates no more contacts: a commit's events are
+/// bounded.
 const COMMIT_BYTES_MAX: usize = 64 * 1024;
 
-/// What becomes of a contact whose phone another one has.
+/// The handling of a contact whose phone another contact has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnConflict {
-    /// It is not made, and that is a refusal.
+    /// It is not created, and that is a refusal.
     #[default]
     Refuse,
-    /// It is not made; the one that is there stays as it is.
+    /// It is not created; the existing one stays as it is.
     Skip,
-    /// The one that is there is changed to it.
+    /// The existing one is changed to it.
     Update,
 }
 
 /// One of many contacts.
 #[derive(Debug, Clone)]
 pub struct NewContactRow {
-    /// What is made of it.
+    /// The data of the contact to create.
     pub new: NewContact,
-    /// What the contact that has its phone is changed to.
+    /// The change to the contact that has its phone.
     pub change: ContactChange,
 }
 
-/// What was done with one of many contacts.
+/// The outcome for one of many contacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContactWritten {
-    /// It was made.
+    /// It was created.
     Created,
     /// The one with its phone was changed.
     Updated,
@@ -51,23 +52,25 @@ pub enum ContactWritten {
     Skipped,
 }
 
-/// What became of one of many contacts: what was done, and the contact that is there now.
+/// The result for one of many contacts: the outcome and the contact as it is now.
 pub type ContactRowMade = Result<(ContactWritten, Contact), CreateContactError>;
 
-/// What became of one of many contacts that were to be made.
+/// The result for one of many contacts to create.
 pub type ContactMade = Result<Contact, CreateContactError>;
 
 impl Workspace {
-    /// Makes contacts, each or not as [`create_contact`](Self::create_contact) would; together they
-    /// count as one against the limit. They are made in several commits: should one of them fail,
-    /// those that it was to make are answered so, and the ones after it are tried still.
+    /// Creates contacts, each or not as [`create_contact`](Self::create_contact) would.
     ///
-    /// With an idempotency key each commit is carried out once: a second call with the key and the
-    /// same body goes on where the first one ended.
+    /// Together they count as one against the limit. They are created in several commits. If one of
+    /// them fails, its contacts get the error, and the later commits are still tried.
+    ///
+    /// With an idempotency key each commit is carried out once. A second call with the key and the
+    /// same body continues at the end of the first one.
     ///
     /// # Errors
-    /// [`CreateContactError`]: a limit, or not now; none was made, unless the reason says that this
-    /// is not known. [`IdempotentError`]: the key was used otherwise.
+    /// [`CreateContactError`]: a limit is reached, or the workspace is unavailable. None was
+    /// created, unless the reason says that this is unknown. [`IdempotentError`]: the key was used
+    /// for another request.
     pub async fn create_contacts(
         &self,
         new: Vec<NewContact>,
@@ -81,7 +84,7 @@ impl Workspace {
         Ok(Replayable { answer, replayed })
     }
 
-    /// The same, with what becomes of those whose phone somebody has already.
+    /// Does the same, with a choice for contacts whose phone is already taken.
     ///
     /// # Errors
     /// As for [`create_contacts`](Self::create_contacts).
@@ -102,7 +105,7 @@ impl Workspace {
                 match self.perform(Idempotent { key, command }).await {
                     Ok(Replayable { answer, replayed }) => {
                         all_replayed &= replayed;
-                        // At least one row is done each time.
+                        // Each call does at least one row.
                         part.drain(..answer.len().clamp(1, part.len()));
                         made.extend(answer.into_iter().map(Outcome::into_made));
                     }
@@ -120,7 +123,7 @@ impl Workspace {
     }
 }
 
-/// Parts that fit in a commit, in order.
+/// Returns the parts that fit in a commit, in order.
 fn parts(all: Vec<NewContactRow>) -> Vec<Vec<NewContactRow>> {
     let mut parts: Vec<Vec<NewContactRow>> = Vec::new();
     let mut bytes = usize::MAX;
@@ -139,7 +142,7 @@ fn parts(all: Vec<NewContactRow>) -> Vec<Vec<NewContactRow>> {
     parts
 }
 
-/// What became of a row, as it is kept for a repeated request.
+/// The outcome of a row, as it is kept for a repeated request.
 ///
 /// Kept answers are in postcard's format. The first two are what an optional contact was before
 /// there were others.
@@ -151,7 +154,7 @@ enum Outcome {
     Skipped(KnownContact),
 }
 
-/// A contact that was there, with what the channel alone sets.
+/// An existing contact, with the fields that only the channel sets.
 #[derive(Serialize, Deserialize)]
 struct KnownContact {
     contact: CreatedContact,
@@ -184,7 +187,7 @@ impl Outcome {
     }
 }
 
-/// Makes contacts, counted if there is a limit here.
+/// Creates contacts, counted if there is a limit here.
 struct UpsertContacts {
     part: Vec<(NewContactRow, u128)>,
     on_conflict: OnConflict,
@@ -192,8 +195,9 @@ struct UpsertContacts {
 }
 
 impl Command for UpsertContacts {
-    /// In order; of the rest, where contacts that are there make more of a commit than it may have,
-    /// nothing is reported.
+    /// The outcomes in order.
+    ///
+    /// If existing contacts make the commit too large, the remaining rows have no outcome.
     type Answer = Vec<Outcome>;
     type Error = CreateContactError;
 
