@@ -1,4 +1,4 @@
-//! Finds out who has written, by phone and by the channel's id.
+//! Identifies the writer of a message, by phone and by the channel's id.
 
 use std::time::Duration;
 
@@ -16,23 +16,23 @@ use crate::core::command::Context;
 use crate::inbox::{identity, phone_aliases};
 use postrider_domain::unavailable::Unavailable;
 
-/// Somebody who writes.
+/// The writer of a message.
 pub(super) struct Author {
     pub(super) contact: Contact,
-    /// The phone that the channel names, or has bound to the id, if there is one.
+    /// The phone that the channel names or has bound to the id, if there is one.
     pub(super) phone: Option<Phone>,
-    /// The names that the channel says are theirs, each form of a phone among them.
+    /// The names that the channel has proven for them, with each form of a phone.
     pub(super) proven: Vec<PartyId>,
-    /// The names that they write by, an id last. A phone that only the contact has is one.
+    /// The names that they write by, an id last. A phone that only the contact has is included.
     pub(super) parties: Vec<PartyId>,
-    /// Names that they have besides: they opt out for these too.
+    /// Their other names: they opt out for these too.
     pub(super) others: Vec<PartyId>,
-    /// The names that a window is opened for.
+    /// The names for which a window opens.
     pub(super) windows: Vec<PartyId>,
 }
 
 impl Author {
-    /// The phones that are proven to be theirs, the one that they are known by first.
+    /// Returns the phones that are proven to be theirs, the one that they are known by first.
     pub(super) fn phones(&self) -> Vec<Phone> {
         let mut phones: Vec<_> = self.phone.into_iter().collect();
         phones.retain(|phone| self.proven.contains(&PartyId::from(*phone)));
@@ -45,8 +45,9 @@ impl Author {
     }
 }
 
-/// Who wrote a message. Makes the contact if nobody has the phone or the id; `None` if the message
-/// names neither.
+/// Returns the writer of a message.
+///
+/// Creates the contact if no contact has the phone or the id. `None` if the message names neither.
 pub(super) fn of(
     context: &mut Context<'_>,
     inbound: &Inbound,
@@ -62,7 +63,7 @@ pub(super) fn of(
     let names = names_now(context, written.clone(), inbound.at)?;
     let mut proven = identity::proven_names(context, &names.parties())?;
     if names.phone.is_some() && names.phone == phone {
-        // Under the name that the channel has for the phone, too.
+        // The name that the channel has for the phone is proven, too.
         proven.extend(inbound.from.into_iter().chain(other).map(PartyId::from));
     }
     let phone = match (names.phone, &names.user_id) {
@@ -83,7 +84,7 @@ pub(super) fn of(
             create_known(context, new, ChannelNames { user_id, username }, unique)?
         }
     };
-    // The contact may have it in another form, which is the one that is shown.
+    // The contact may have the phone in another form, which is the one that is shown.
     let phone = if contact.phone == phone { contact.phone } else { phone };
     let own = contact.phone.filter(|own| phone != Some(*own));
     let phones = other.into_iter().chain(own).chain(phone).map(PartyId::from);
@@ -93,8 +94,10 @@ pub(super) fn of(
     Ok(Some(Author { contact, phone, proven, parties, others, windows }))
 }
 
-/// The names that a message of that moment, written by some of them, opens a window for. One from
-/// before a change of names opens none for the new ones, and the old ones have none any more.
+/// Returns the names for which a message of that moment opens a window.
+///
+/// A message from before a change of names opens none for the new names, and the old ones no longer
+/// have any.
 fn windows(
     context: &Context<'_>,
     contact: &Contact,
@@ -104,7 +107,7 @@ fn windows(
     let (own, written) = (contact.names().parties(), written.parties());
     for name in written.iter().filter(|name| !own.contains(name)) {
         let changed = known_names::changed_to(context, name)?.map(|(_, changed)| changed);
-        // Moments are reported in seconds: of the same one, the change came later.
+        // Moments are reported in seconds: within the same second, the change came later.
         if changed.max(contact.renamed_at) >= Some(at) {
             return Ok(Vec::new());
         }
@@ -114,7 +117,7 @@ fn windows(
     Ok(parties.iter().filter(opens).cloned().collect())
 }
 
-/// The phone of who wrote a message, by which it may be a reply. Changes nothing.
+/// Returns the phone of a message's writer, by which it may be a reply. Changes nothing.
 pub(super) fn phone_of(
     context: &Context<'_>,
     inbound: &Inbound,
@@ -129,15 +132,17 @@ pub(super) fn phone_of(
     }
 }
 
-/// The phone that is proven for an id, as the workspace knows it.
+/// Returns the phone that is proven for an id, in the form that the workspace knows.
 fn proven_by(context: &Context<'_>, id: &UserId) -> Result<Option<Phone>, Unavailable> {
     let phone = known_names::proven_phone(context, id)?;
     let writer = phone.map(|phone| phone_aliases::writer(context, phone)).transpose()?;
     Ok(writer.map(|writer| writer.phone))
 }
 
-/// What the names of a message's writer are now. Where no contact has a name, it is looked whether
-/// it was changed after the message was written, or an id was reported together with a phone.
+/// Returns the current names of a message's writer.
+///
+/// If no contact has a name, its changes after the message count. So does the phone that was
+/// reported with an id.
 fn names_now(
     context: &Context<'_>,
     mut names: PartyNames,
@@ -148,7 +153,7 @@ fn names_now(
         is_held &= holders_place(context, &name)?.is_some();
     }
     if !is_held {
-        // Moments are reported in seconds: of the same one, the change came later.
+        // Moments are reported in seconds: within the same second, the change came later.
         names = known_names::later(context, names, at.minus(Duration::from_millis(1)))?;
     }
     if let (None, Some(id)) = (names.phone, &names.user_id)
@@ -159,7 +164,7 @@ fn names_now(
     Ok(names)
 }
 
-/// What is known of somebody who writes for the first time; `None` if that is nothing.
+/// Returns the known data of somebody who writes for the first time; `None` if there is none.
 fn stranger(inbound: &Inbound, names: &PartyNames) -> Option<NewContact> {
     let phone = names.phone;
     let given = [inbound.name.as_deref(), inbound.username.as_deref()];
@@ -172,7 +177,7 @@ fn stranger(inbound: &Inbound, names: &PartyNames) -> Option<NewContact> {
     Some(NewContact { name, phone, email: None, tags, custom_fields })
 }
 
-/// A contact learns the username that a message reports. Returns what it is then.
+/// Stores the username that a message reports. Returns the changed contact.
 fn with_username(
     context: &mut Context<'_>,
     contact: Contact,

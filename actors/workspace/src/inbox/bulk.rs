@@ -1,8 +1,9 @@
 //! Changes many contacts at once, beside the workspace's actor.
 //!
-//! Which ones is settled when it is asked for. It is kept in [`Table::Contacts`] under
-//! `workspace ‖ 0 ‖ b ‖ moment ‖ random ‖ part` as JSON, in parts whose records go when all of them
-//! is done. What is begun anew after a restart changes nothing that was done.
+//! The request fixes the set of contacts. [`Table::Contacts`] keeps it under `workspace ‖ 0 ‖ b ‖
+//! moment ‖ random ‖ part` as JSON. It is split into parts, and the record of a part is deleted
+//! when all of the part is done. A part that is repeated after a restart changes nothing that was
+//! done.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
@@ -24,40 +25,40 @@ use crate::core::{quota, records};
 use crate::inbox::delete_contact::remove;
 use crate::services::Services;
 
-/// Chunks of 64 contacts in a part.
+/// The number of chunks of 64 contacts in a part.
 const PART_CHUNKS: usize = 256;
-/// Parts of a workspace that wait at a time: a change of a million contacts has 62.
+/// The maximum number of a workspace's waiting parts: a change of a million contacts has 62.
 const PARTS_MAX: usize = 500;
-/// Contacts that are changed at a time.
+/// The number of contacts that are changed at a time.
 const AT_ONCE: usize = 16;
-/// How often one contact is tried whose record cannot be read or written.
+/// The maximum number of tries for a contact whose record cannot be read or written.
 const TRIES_MAX: u32 = 50;
-/// Shortest time between two tries.
+/// The shortest time between two tries.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What becomes of each of them.
+/// The change to each of the contacts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContactsChange {
-    /// Tags that it gets. One that would have more than 50 then stays as it is.
+    /// Tags to add. A contact that would then have more than 50 stays as it is.
     pub add_tags: Tags,
-    /// Tags that it loses.
+    /// Tags to remove.
     pub remove_tags: Tags,
-    /// It is deleted.
+    /// Set to delete the contact.
     pub delete: bool,
 }
 
-/// Why contacts are not changed.
+/// The reason why contacts are not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeContactsError {
-    /// Too much waits already.
+    /// Too many parts are already waiting.
     #[error("earlier changes of contacts are still under way")]
     TooMany,
-    /// It cannot be taken now.
+    /// The workspace cannot accept the request now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
-/// A part of what is to be done.
+/// A part of a change of contacts.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Part {
     change: ContactsChange,
@@ -65,11 +66,10 @@ struct Part {
 }
 
 impl Workspace {
-    /// Changes contacts, soon and however often the engine is started meanwhile. Gives how many
-    /// were chosen.
+    /// Changes contacts soon, even if the engine restarts meanwhile. Returns the number of them.
     ///
     /// # Errors
-    /// [`ChangeContactsError`]: too much waits already, or not now.
+    /// [`ChangeContactsError`]: too many parts are waiting, or the workspace is unavailable.
     pub async fn change_contacts(
         &self,
         whom: ChosenContacts,
@@ -84,13 +84,13 @@ impl Workspace {
         Ok(contacts)
     }
 
-    /// Does what waits, one part after the other.
+    /// Carries out the waiting parts, one after the other.
     fn go_on_with_changes(&self) {
         let turn = Arc::clone(&self.slot.watching.changes);
         let shared = Arc::downgrade(&self.shared);
         let background = Background { shared, id: self.slot.id.clone() };
         drop(tokio::spawn(async move {
-            // Whoever comes to its turn does all that waits, in the order in which it came.
+            // The task that gets the turn does all waiting parts, in the order of their arrival.
             let _turn = turn.lock().await;
             background.run().await;
         }));
@@ -123,7 +123,7 @@ impl Command for Begin {
             ControlFlow::Continue(())
         })?;
         let parts = chosen.chunks(PART_CHUNKS);
-        // What is large is taken if nothing waits.
+        // A large change is accepted if no part waits.
         if waiting > 0 && waiting + parts.len() > PARTS_MAX {
             return Err(ChangeContactsError::TooMany);
         }
@@ -137,7 +137,7 @@ impl Command for Begin {
     }
 }
 
-/// A part is done.
+/// Deletes the record of a part that is done.
 struct End(Vec<u8>);
 
 impl Command for End {
@@ -152,7 +152,7 @@ impl Command for End {
     }
 }
 
-/// The contact at a place gets and loses tags.
+/// Adds and removes tags of the contact at a place.
 struct Retag {
     place: u64,
     change: Arc<ContactsChange>,
@@ -167,7 +167,7 @@ impl Command for Retag {
         let kept =
             old.tags.iter().filter(|tag| !self.change.remove_tags.iter().any(|it| it == *tag));
         let tags: Vec<_> = kept.chain(self.change.add_tags.iter()).collect();
-        // The same tag twice counts once.
+        // A tag that is given twice counts once.
         let mut tags_once: Vec<&str> = Vec::new();
         tags.into_iter().for_each(|tag| {
             if !tags_once.contains(&tag) {
@@ -184,7 +184,7 @@ impl Command for Retag {
     }
 }
 
-/// The contact at a place is deleted.
+/// Deletes the contact at a place.
 struct DeleteAt(u64);
 
 impl Command for DeleteAt {
@@ -202,7 +202,7 @@ fn at_place(context: &Context<'_>, place: u64) -> Result<Option<Contact>, Unavai
     context.get_json(Table::Contacts, &record::contact_key(&context.core.id, place))
 }
 
-/// What is done in the background. It does not keep the engine from going.
+/// The work in the background. It does not keep the engine running.
 #[derive(Clone)]
 struct Background {
     shared: Weak<Services>,
@@ -257,7 +257,7 @@ impl Background {
         self.insist("a contact", step).await.map(drop)
     }
 
-    /// Takes a step, again where it cannot be taken now. `None`: it never could.
+    /// Runs a step, and again while the workspace is unavailable. `None`: the step was given up.
     async fn insist<T, F>(
         &self,
         what: &str,
@@ -275,7 +275,7 @@ impl Background {
             if why.reason == UnavailableReason::Draining {
                 return Err(Stopped);
             }
-            // Only what lies with the records themselves may never go away.
+            // Only a failure of the records themselves may be permanent.
             tries += u32::from(why.reason == UnavailableReason::Storage);
             if tries == TRIES_MAX {
                 let workspace = &self.id;
@@ -293,12 +293,12 @@ impl Background {
     }
 }
 
-/// Whether what has ended is no reason to stop.
+/// Returns whether the work can continue after a task has ended this way.
 fn goes_on(ended: Option<Result<Result<(), Stopped>, tokio::task::JoinError>>) -> bool {
     !matches!(ended, Some(Ok(Err(Stopped)) | Err(_)))
 }
 
-/// The part that comes first.
+/// Returns the first part.
 fn first(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<(Vec<u8>, Part)>, StoreError> {
     let mut found = None;
     let (prefix, way) = (prefix(workspace), Direction::Forward);
@@ -309,14 +309,14 @@ fn first(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<(Vec<u8>, P
     found.transpose()
 }
 
-/// Goes on with what the process before this one has not done.
+/// Continues the parts that the previous process left.
 pub fn resume(shared: &Arc<Services>) {
     let shared = Arc::downgrade(shared);
     drop(tokio::spawn(async move {
         let Some(store) = shared.upgrade().map(|shared| Arc::clone(&shared.store)) else { return };
         let waiting = tokio::task::spawn_blocking(move || {
             let mut ids = records::all_ids(store.as_ref())?;
-            // One whose records cannot be read is for whoever needs it to find.
+            // A workspace with unreadable records is skipped; its readers get the error.
             ids.retain(|id| first(store.as_ref(), id).is_ok_and(|part| part.is_some()));
             Ok::<_, StoreError>(ids)
         });

@@ -1,4 +1,4 @@
-//! What a callback reports, item by item.
+//! The contents of a callback, item by item.
 
 use std::collections::VecDeque;
 
@@ -13,24 +13,25 @@ use postrider_domain::{NumberId, Phone, Timestamp};
 
 use crate::broadcasts::reply_attribution::LiveBroadcasts;
 
-/// One thing that a callback reports.
+/// One item of a callback.
 pub(super) enum Item {
     Report(NumberId, StatusUpdate),
     Inbound(NumberId, Box<Inbound>),
     IdentityChange(NumberId, IdentityChange),
     Choice(MarketingChoice),
     Template(NumberId, TemplateUpdate),
-    /// With the pace of the settings.
+    /// The facts come with the pace of the settings.
     Facts(NumberId, NumberFacts, Option<u32>),
     Fault(NumberId, ChannelFault),
     Ignored(NumberId, IgnoredItems),
 }
 
-/// An item, with the field that it is counted under, if it is.
+/// An item, with the field that it is counted under, if there is one.
 pub(super) type Counted = (Option<FieldNumber>, Item);
 
-/// The items of the parts of a callback about a number, in the order in which they are taken, and
-/// those that nothing is taken from. `pace_set` is the pace of the settings.
+/// Returns the items of a callback's parts in the order of processing, and the ignored items.
+///
+/// `pace_set` is the pace of the settings.
 pub(super) fn in_order(
     number: NumberId,
     parts: Vec<(Option<FieldNumber>, Callback)>,
@@ -48,7 +49,7 @@ pub(super) fn in_order(
         inbound.extend(wrote.map(counted));
         let changed = callback.identity_changes.into_iter();
         of_people.extend(changed.map(|it| (it.at, (field, Item::IdentityChange(number, it)))));
-        // A choice goes along with its person only if it was made before they changed.
+        // A choice moves along with its person only if it was made before their change.
         let choices = callback.choices.into_iter();
         of_people.extend(choices.map(|it| (Some(it.at), (field, Item::Choice(it)))));
         let templates = callback.templates.into_iter().map(|it| Item::Template(number, it));
@@ -67,8 +68,10 @@ pub(super) fn in_order(
 }
 
 impl Item {
-    /// Whether it may change nothing when it comes for the first time: the answer to a message says
-    /// before that it was sent, and a change of components has its template listed.
+    /// Returns whether the item may change nothing even when it arrives for the first time.
+    ///
+    /// The response to a message has already reported it as sent. A change of components only has
+    /// its template listed again.
     pub(super) fn is_said_again(&self) -> bool {
         match self {
             Self::Report(_, it) => {
@@ -79,13 +82,15 @@ impl Item {
         }
     }
 
-    /// Whether it is a message about another one, which must be looked for.
+    /// Returns whether it is a message about another one, which must be looked up.
     pub(super) fn speaks_of_another(&self) -> bool {
         matches!(self, Self::Inbound(_, inbound) if inbound.about.is_some())
     }
 
-    /// How much the actor has to do for it. A report changes one message; the others may change a
-    /// contact, a conversation and what belongs to them.
+    /// Returns the amount of the actor's work for the item.
+    ///
+    /// A report changes one message. The others may change a contact, a conversation and their
+    /// records.
     const fn work(&self) -> usize {
         match self {
             Self::Report(..) => 1,
@@ -94,7 +99,7 @@ impl Item {
     }
 }
 
-/// The first items, which are no more work than that.
+/// Returns the first items, up to this amount of work.
 pub(super) fn up_to<'a>(
     items: impl Iterator<Item = &'a Item>,
     work_max: usize,
@@ -106,13 +111,13 @@ pub(super) fn up_to<'a>(
     })
 }
 
-/// A message of which it must be looked up, beside the actor, what it may be a reply to.
+/// A message whose possible originals must be looked up beside the actor, as it may be a reply.
 #[derive(Debug)]
 pub(super) struct Wanted {
     /// The writer's phone.
     pub(super) phone: Phone,
-    /// When it was written.
+    /// The time of writing.
     pub(super) at: Timestamp,
-    /// The broadcasts that may be replied to.
+    /// The broadcasts that the message may reply to.
     pub(super) live: LiveBroadcasts,
 }

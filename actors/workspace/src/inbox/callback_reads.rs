@@ -1,7 +1,7 @@
-//! Reads what the items of a callback need before the actor takes them.
+//! Reads the records that a callback's items need before the actor processes the items.
 //!
-//! It follows what taking them reads, and need not be complete: what is left out, and what changes
-//! meanwhile, the actor reads itself, within its bound.
+//! It follows the reads of the processing, and need not be complete. The actor itself reads records
+//! that were left out or changed meanwhile, within its bound.
 
 use std::time::Duration;
 
@@ -30,47 +30,48 @@ use crate::messages::index::called_by_channel;
 use crate::messages::{MessageState, service_window};
 use crate::suppressions;
 
-/// For how long somebody may answer a message of a broadcast, or react to it.
+/// The time in which a person may answer a message of a broadcast, or react to it.
 const NAMED_FOR: Duration = Duration::from_secs(31 * 24 * 3600);
 
-/// A text that is longer is no word by which somebody opts out.
+/// A longer text is not a word by which somebody opts out.
 const WORD_BYTES_MAX: usize = 64;
 
-/// What was read for a command.
+/// The records that were read for a command.
 #[derive(Debug)]
 pub(super) struct CallbackReads {
     pub(super) records: ReadAhead,
     pub(super) replies: Replies,
 }
 
-/// What the messages may be replies to.
+/// The messages that the items may be replies to.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
     pub(super) live: LiveBroadcasts,
     found: HashMap<(Phone, Timestamp), Found>,
-    /// The messages that others are about, by what the provider calls the others.
+    /// The messages that others are about, by the provider's ids of the others.
     about: HashMap<Box<str>, MessageId>,
 }
 
 impl Replies {
-    /// Nobody has looked yet what may be a reply to these.
+    /// Returns the state before the originals of replies have been looked up.
     pub(super) fn unknown(live: LiveBroadcasts) -> Self {
         Self { live, ..Self::default() }
     }
 
-    /// The message that this one answers or reacts to, if it was found.
+    /// Returns the message that this one answers or reacts to, if it was found.
     pub(super) fn about(&self, inbound: &Inbound) -> Option<MessageId> {
         self.about.get(&inbound.provider_id).copied()
     }
 
-    /// What was found of a message by this phone, written at that moment; `None` if nobody has
-    /// looked.
+    /// Returns the result of the look-up for a message by this phone at that moment.
+    ///
+    /// `None` if it has not been looked up.
     pub(super) fn of(&self, phone: Phone, at: Timestamp) -> Option<&Found> {
         self.found.get(&(phone, at))
     }
 }
 
-/// Reads for these items, and for a message of whose writer the actor knows more.
+/// Reads for these items, and for a message whose writer the actor has identified.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -106,11 +107,11 @@ pub(super) fn read<'a>(
 struct Reads<'a> {
     workspace: &'a WorkspaceId,
     reader: Reader<'a>,
-    /// What the windows of numbers are known by.
+    /// The key of each number's windows.
     lines: HashMap<NumberId, NumberId>,
     /// Names whose records are read.
     seen: HashSet<PartyId>,
-    /// The messages of the callback so far: what the provider calls them, and who wrote them.
+    /// The messages of the callback so far: the provider's ids, and their writers.
     written: Vec<(Box<str>, Vec<PartyId>, MessageId)>,
     replies: Replies,
 }
@@ -182,7 +183,7 @@ impl Reads<'_> {
         Ok(())
     }
 
-    /// Looks which message this one is about: one of the conversation, or of the same callback.
+    /// Finds the message that this one is about: in the conversation or in the same callback.
     fn about(
         &mut self,
         number: NumberId,
@@ -223,7 +224,7 @@ impl Reads<'_> {
         Ok(())
     }
 
-    /// Looks what a message may be a reply to.
+    /// Looks up the messages that this one may be a reply to.
     fn reply(&mut self, phone: Phone, at: Timestamp) -> Result<(), StoreError> {
         if !self.replies.live.is_empty() && self.replies.of(phone, at).is_none() {
             let live = &self.replies.live;
@@ -233,8 +234,9 @@ impl Reads<'_> {
         Ok(())
     }
 
-    /// Reads the contacts, conversations and windows of the people with these names. Returns their
-    /// names.
+    /// Reads the contacts, conversations and windows of the people with these names.
+    ///
+    /// Returns their names.
     fn people(
         &mut self,
         number: NumberId,
@@ -264,7 +266,7 @@ impl Reads<'_> {
         Ok(names)
     }
 
-    /// Reads who has these names. Returns the contacts, each once, and all their names.
+    /// Reads the contacts with these names. Returns them, each once, and all their names.
     fn known(&mut self, names: Vec<PartyId>) -> Result<(Vec<Contact>, Vec<PartyId>), StoreError> {
         let (mut contacts, mut all): (Vec<Contact>, Vec<PartyId>) = (Vec::new(), Vec::new());
         let (mut rest, mut is_news) = (names, false);
@@ -288,7 +290,7 @@ impl Reads<'_> {
                 && !all.contains(&phone)
                 && !rest.contains(&phone)
             {
-                // It writes without its phone: that may have been changed since.
+                // The person writes without the phone: it may have changed since.
                 self.unknown(&phone)?;
                 rest.push(phone);
             } else if is_unproven {
@@ -304,7 +306,7 @@ impl Reads<'_> {
         Ok((contacts, all))
     }
 
-    /// Reads what was reported of a name that contacts do not settle.
+    /// Reads the reports about a name that contacts do not settle.
     fn unknown(&mut self, name: &PartyId) -> Result<(), StoreError> {
         if !self.seen.insert(name.clone()) {
             return Ok(());
@@ -319,7 +321,7 @@ impl Reads<'_> {
         suppressions::read_ahead(&mut self.reader, self.workspace, name)
     }
 
-    /// What the windows of a number are known by.
+    /// Returns the key of a number's windows.
     fn line(&mut self, number: NumberId) -> Result<NumberId, StoreError> {
         if let Some(line) = self.lines.get(&number) {
             return Ok(*line);

@@ -33,35 +33,42 @@ use crate::templates::{sync as template_sync, update as template_update};
 use crate::{Workspace, broadcasts, messages, otp};
 use postrider_domain::unavailable::Unavailable;
 
-/// Most work of the items that one command takes up: others want their turn too. A callback of as
-/// many reports as the provider sends at once is one command, and so one commit.
+/// The maximum work of the items in one command, as other commands need their turn too.
+///
+/// A callback with as many reports as the provider sends at once is one command, and so one commit.
 const WORK_MAX: usize = 64;
-/// Most records that one command reads in the actor; what takes more is read before, beside it.
+/// The maximum number of records that one command reads in the actor.
+///
+/// For more, they are read before, beside the actor.
 const READS_MAX: usize = 64;
-/// The records of which a command leaves room for an item, which reads few more than these.
+/// The number of reads that a command reserves for an item, which needs few more.
 const READS_OF_ITEM: usize = 24;
-/// Of so few items the actor reads the records itself.
+/// The maximum number of items whose records the actor reads itself.
 const READ_IN_ACTOR_MAX: usize = 2;
-/// A command that has emitted this much leaves the rest to another. One more item is
-/// less than that again, as its texts are clipped, so a command's changes fit in a commit.
+/// The bytes of events after which a command leaves the rest to another one.
+///
+/// One more item is less than that again, as its texts are clipped. So a command's changes fit in a
+/// commit.
 const LOG_BYTES_MAX: usize = 64 * 1024;
 
 impl Workspace {
-    /// Takes a callback about the number; when this answers, all of it is durable. A callback that
-    /// comes again changes nothing, nor does what is reported of messages that nobody knows. Texts
-    /// that are longer than may be kept are clipped.
+    /// Processes a callback about the number; all of it is durable when this returns.
+    ///
+    /// A repeated callback changes nothing, nor do reports about unknown messages. Texts above the
+    /// maximum length are clipped.
     ///
     /// # Errors
-    /// [`Unavailable`]: some of it may not have been taken, so the provider should repeat it.
+    /// [`Unavailable`]: some of it may not have been processed, so the provider should repeat it.
     pub async fn receive(&self, number: NumberId, callback: Callback) -> Result<(), Unavailable> {
         self.receive_parts(number, vec![(None, callback)]).await
     }
 
-    /// The same of several parts of a callback, whose items are counted under their fields, if they
-    /// have one.
+    /// Does the same for several parts of a callback.
+    ///
+    /// Their items are counted under the parts' fields, if they have one.
     ///
     /// # Errors
-    /// [`Unavailable`]: as of [`receive`](Self::receive).
+    /// [`Unavailable`]: as for [`receive`](Self::receive).
     pub async fn receive_parts(
         &self,
         number: NumberId,
@@ -92,7 +99,7 @@ impl Workspace {
             for ((field, outcome), items) in taken.counts {
                 self.shared.callback_items.add(field, outcome, items);
             }
-            // What was taken before an item that failed is durable, and does not come again.
+            // Items before a failed one are durable, and are not processed again.
             self.follow_up(number, taken.news);
             taken.done?;
             (rest, wanted) = (taken.rest, taken.wanted);
@@ -100,7 +107,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Reads what the first of these items need, beside the actor.
+    /// Reads the records that the first of these items need, beside the actor.
     async fn read_ahead(
         &self,
         items: VecDeque<Counted>,
@@ -115,7 +122,7 @@ impl Workspace {
         read.await
     }
 
-    /// Has the other actors take notice of what is committed now.
+    /// Notifies the other actors of the committed changes.
     fn follow_up(&self, number: NumberId, news: News) {
         let shared = &self.shared;
         if let Some(fault) = news.fault {
@@ -137,44 +144,44 @@ impl Workspace {
     }
 }
 
-/// Takes up items from the front, as many as fit in a commit.
+/// Processes items from the front, as many as fit in a commit.
 struct Take {
     items: VecDeque<Counted>,
-    /// What was read for them.
+    /// The records that were read for them.
     ahead: Option<CallbackReads>,
-    /// What must know of reports on messages of broadcasts.
+    /// The counts that need reports on messages of broadcasts.
     counting: Arc<CountsUnderWay>,
 }
 
-/// What that leaves.
+/// The outcome of [`Take`].
 struct Taken {
-    /// The other items.
+    /// The remaining items.
     rest: VecDeque<Counted>,
-    /// How many items of each field came to what.
+    /// The number of items by field and outcome.
     counts: HashMap<(FieldNumber, ItemOutcome), u64>,
-    /// What must be looked up beside the actor before the next item can be taken.
+    /// The message to look up beside the actor before the next item can be processed.
     wanted: Option<Wanted>,
     news: News,
-    /// Why the last one was not taken, if one was not: then it and the others must come again.
+    /// The reason why the last item failed, if it did: then it and the rest must be repeated.
     done: Result<(), Unavailable>,
 }
 
-/// What other actors must learn of it once it is durable.
+/// The changes that other actors must learn once they are durable.
 #[derive(Default)]
 struct News {
-    /// Why the number's account cannot send, if one of the reports says so and is news.
+    /// The reason why the number's account cannot send, if a new report says so.
     fault: Option<Failure>,
-    /// The other numbers that it keeps from sending.
+    /// The other numbers that the fault keeps from sending.
     stop_too: Vec<NumberId>,
-    /// That recipients mark the number's messages as spam, likewise.
+    /// The report that recipients mark the number's messages as spam, likewise.
     spam: Option<Failure>,
-    /// Messages of broadcasts that are reported as failed, for the first time.
+    /// Messages of broadcasts that are reported as failed for the first time.
     failed: Vec<(BroadcastId, u32)>,
     /// Broadcasts that were paused or ended.
     changed: Vec<Record>,
-    /// Files that came in.
+    /// Files that arrived.
     files: Vec<MediaId>,
-    /// It reported a template that is not known, or not as it is now.
+    /// Set if the callback reported a template that is unknown or has changed.
     templates_outdated: bool,
 }
 
@@ -200,7 +207,7 @@ impl Command for Take {
 }
 
 impl Taken {
-    /// Takes as many items from the front as fit in a commit, up to the first that fails.
+    /// Processes as many items from the front as fit in a commit, up to the first that fails.
     fn take_some(
         &mut self,
         context: &mut Context<'_>,
@@ -276,8 +283,9 @@ fn take_item(
     Ok(())
 }
 
-/// What was found of replies beside the actor; where nobody has looked, the broadcasts that may be
-/// replied to, which are read once.
+/// Returns the replies that were looked up beside the actor.
+///
+/// Without a look-up they are only the broadcasts that may be replied to, which are read once.
 fn known_replies<'a>(
     context: &mut Context<'_>,
     replies: &'a mut Option<Replies>,
@@ -291,7 +299,7 @@ fn known_replies<'a>(
     Ok(replies.get_or_insert_default())
 }
 
-/// The writer's phone and the moment of a message that may be a reply, if nobody has looked.
+/// Returns the phone and the moment of a possible reply that has not been looked up.
 fn not_looked_up(
     context: &Context<'_>,
     inbound: &Inbound,
@@ -307,7 +315,7 @@ fn not_looked_up(
 }
 
 impl News {
-    /// Takes a failure that may concern more than its message.
+    /// Records a failure that may concern more than its message.
     fn concerns_number(&mut self, failure: Failure) {
         match failure.class {
             FailureClass::Account => self.fault = Some(failure),
@@ -317,7 +325,7 @@ impl News {
     }
 }
 
-/// Takes somebody's choice about marketing, for everything by which they are known.
+/// Stores a person's choice about marketing, for all names by which they are known.
 fn choose(context: &mut Context<'_>, chosen: &MarketingChoice) -> Result<(), Unavailable> {
     let phone = chosen.parties.iter().find_map(PartyId::phone);
     let id = chosen.parties.iter().find_map(PartyId::user_id);
@@ -325,7 +333,7 @@ fn choose(context: &mut Context<'_>, chosen: &MarketingChoice) -> Result<(), Una
         identity::learn(context, phone, id, chosen.at)?;
     }
     let choice = if chosen.wanted { Choice::Resumed } else { Choice::Stopped };
-    // It follows a change of names that was delivered first.
+    // The choice follows a change of names that was delivered first.
     let names = PartyNames { phone, user_id: id.cloned() };
     let now = known_names::later(context, names, chosen.at)?.parties();
     let names = [&chosen.parties[..], &now].concat();
@@ -365,7 +373,7 @@ fn report(
     learn(context, number, (to, update), written_at)
 }
 
-/// Learns by which names the provider knows the recipient of a message, which was accepted at `at`.
+/// Learns the provider's names of the recipient of a message, which was accepted at `at`.
 fn learn(
     context: &mut Context<'_>,
     number: NumberId,

@@ -1,4 +1,4 @@
-//! Changing a contact, and what other features keep of its names.
+//! Changing a contact, and the records of other features that have its names.
 
 use postrider_domain::{ContactId, PartyId, Unavailable};
 use postrider_store::view::codec;
@@ -9,7 +9,7 @@ use crate::core::command::{Command, Context};
 use crate::core::quota;
 use crate::suppressions;
 
-/// Why a contact was not changed.
+/// The reason why a contact was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateContactError {
     /// The workspace has no such contact.
@@ -18,17 +18,19 @@ pub enum UpdateContactError {
     /// Another contact has the phone.
     #[error("another contact has this phone")]
     PhoneTaken,
-    /// It cannot be taken now.
+    /// The workspace cannot accept the request now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl Workspace {
-    /// Changes a contact; gives what it is then. An opt-out of its new phone or of the channel's
-    /// id holds for both.
+    /// Changes a contact and returns it.
+    ///
+    /// An opt-out of its new phone or of the channel's id holds for both.
     ///
     /// # Errors
-    /// [`UpdateContactError`]: there is none, another one has the phone, or not now.
+    /// [`UpdateContactError`]: there is no such contact, another one has the phone, or the
+    /// workspace is unavailable.
     pub async fn update_contact(
         &self,
         id: ContactId,
@@ -56,11 +58,11 @@ impl Command for UpdateContact {
         {
             return Err(UpdateContactError::PhoneTaken);
         }
-        // What makes it smaller is taken over a quota, too.
+        // A change that makes it smaller is accepted over a quota, too.
         if codec::encode(&contact).len() > codec::encode(&old).len() {
             quota::check_bytes(context)?;
         }
-        // First, so that it is not left out where the rest could not be done.
+        // This comes first, so that it is not left out if the rest fails.
         if let Some(phone) = new_phone {
             for id in contact.ids() {
                 suppressions::share(context, &phone, &id.clone().into())?;

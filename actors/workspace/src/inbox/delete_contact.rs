@@ -1,4 +1,4 @@
-//! Deleting a contact, and what other features keep of it.
+//! Deleting a contact, and the records of other features that belong to it.
 
 use postrider_domain::{ContactId, EventData, PartyId, Unavailable};
 use postrider_store::Table;
@@ -10,24 +10,26 @@ use crate::core::command::{Command, Context, Footprint};
 use crate::inbox::deletion::forget;
 use crate::inbox::phone_aliases;
 
-/// Why a contact was not deleted.
+/// The reason why a contact was not deleted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeleteContactError {
     /// The workspace has no such contact.
     #[error("no such contact")]
     NotFound,
-    /// It cannot be taken now.
+    /// The workspace cannot accept the request now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl Workspace {
-    /// Deletes a contact, the conversations with it, and the windows and other names of its phone,
-    /// which is free again. What was written goes soon after, part by part; a mail that was not
-    /// handed over does not leave any more. An opt-out stays, and of messages to the phone that
-    /// they were sent and what became of them, not what they said.
+    /// Deletes a contact, its conversations, and the windows and other names of its phone.
+    ///
+    /// The phone is free again. The messages of the conversations are deleted soon after, part by
+    /// part. A mail that was not handed over is not sent any more. An opt-out stays. Of messages to
+    /// the phone, the record of sending and the status stay, the text does not.
     ///
     /// # Errors
+    /// [`DeleteContactError`]: there is no such contact, or the workspace is unavailable.
     /// [`DeleteContactError`]: there is none, or not now.
     pub async fn delete_contact(&self, id: ContactId) -> Result<(), DeleteContactError> {
         self.perform(DeleteContact { id }).await
@@ -50,9 +52,9 @@ impl Command for DeleteContact {
     }
 }
 
-/// Deletes a contact, and what is kept of it.
+/// Deletes a contact and its records.
 pub(super) fn remove(context: &mut Context<'_>, contact: &Contact) -> Result<(), Unavailable> {
-    // What can fail comes first: a refusal's changes are carried out too.
+    // Steps that can fail come first: a refusal's changes are carried out too.
     let place = contact.place();
     let conversations = all_of(context, place)?;
     let conversations = Vec::from_iter(conversations.iter());

@@ -1,7 +1,7 @@
-//! Conversations whose contact was deleted: what was written in them is deleted part by part.
+//! Conversations whose contact was deleted: their messages are deleted part by part.
 //!
-//! [`Table::Conversations`] has, under `workspace ‖ 0`, `g ‖ sequence ‖ id` while something may be
-//! left: the address that the contact wrote from, of one by e-mail.
+//! [`Table::Conversations`] has `g ‖ sequence ‖ id` under `workspace ‖ 0` while messages may be
+//! left. Its value is the address that the contact wrote from, for a conversation by e-mail.
 
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
@@ -18,20 +18,20 @@ use crate::conversations::record::{
     Conversation, Direction, Written, delete, messages_prefix, prefix,
 };
 
-/// Messages that one slice deletes at the most: one by e-mail has four records.
+/// The maximum number of messages that one slice deletes: one by e-mail has four records.
 const SLICE_MAX: usize = 250;
 
-/// Deletes a conversation, whose contact is deleted. What was written in it goes later.
+/// Deletes a conversation whose contact is deleted. Its messages are deleted later.
 pub(crate) fn forget(context: &mut Context<'_>, conversation: &Conversation) {
     delete(context, conversation);
-    // That of the event log, which reports each contact that is deleted.
+    // The sequence is that of the event log, which reports each deleted contact.
     let sequence = context.log_next.to_be_bytes();
     let key = [&*prefix(&context.core.id, b'g'), &sequence, conversation.id.as_bytes()].concat();
     let address = conversation.mail.as_ref().map(|mail| mail.address.as_str()).unwrap_or_default();
     context.put(Table::Conversations, key, address.as_bytes().to_vec());
 }
 
-/// Whether something is left of conversations whose contact was deleted, as far as is committed.
+/// Returns whether committed messages are left of conversations whose contact was deleted.
 pub fn any_deleted(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
     first(store, &prefix(workspace, b'g'), &[]).map(|found| found.is_some())
 }
@@ -39,7 +39,7 @@ pub fn any_deleted(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, St
 /// A record's key and value.
 type Row = (Vec<u8>, Vec<u8>);
 
-/// The first record at or after a key.
+/// Returns the first record at or after a key.
 fn first(store: &dyn View, prefix: &[u8], from: &[u8]) -> Result<Option<Row>, StoreError> {
     let mut found = None;
     let from = from.starts_with(prefix).then_some(from);
@@ -50,15 +50,16 @@ fn first(store: &dyn View, prefix: &[u8], from: &[u8]) -> Result<Option<Row>, St
     Ok(found)
 }
 
-/// Reads some of what was written in deleted conversations. Messages go before the mark of
-/// their conversation, so that nothing is left that nobody knows of.
+/// Reads some of the messages of deleted conversations.
+///
+/// Messages are deleted before the mark of their conversation, so that none is left unmarked.
 pub(crate) fn of_deleted(
     look: &Look<'_>,
     cursor: &mut SweepCursor,
 ) -> Result<RecordKeys, StoreError> {
     let marks = marks(look.workspace);
     let Some((key, address)) = first(look.store, &marks, &cursor.from)? else {
-        // Whichever is written later is before this, and is come to then.
+        // A later mark lies before this key, and the next round reaches it.
         cursor.pass(&[&*marks, &[0xff; 9]].concat());
         cursor.rest_until(NEVER);
         return Ok(Vec::new());
@@ -101,7 +102,7 @@ pub(crate) fn of_deleted(
 /// A message's key, its id and its record.
 type MessageRow = (Vec<u8>, MessageId, Vec<u8>);
 
-/// Some messages of a deleted conversation, from a key on; none once notes are come to.
+/// Returns some messages of a deleted conversation from a key on; none after the first note.
 fn messages_of(
     look: &Look<'_>,
     id: ConversationId,
@@ -119,7 +120,7 @@ fn messages_of(
     Ok(rows)
 }
 
-/// Some notes beside a deleted conversation.
+/// Returns some notes of a deleted conversation.
 fn notes_of(look: &Look<'_>, id: ConversationId, from: &[u8]) -> Result<RecordKeys, StoreError> {
     let mut keys = Vec::new();
     let prefix = notes_prefix(look.workspace, id);
@@ -131,7 +132,7 @@ fn notes_of(look: &Look<'_>, id: ConversationId, from: &[u8]) -> Result<RecordKe
     Ok(keys)
 }
 
-/// What the keys of the marks of deleted conversations begin with.
+/// Returns the prefix of the marks of deleted conversations.
 pub(crate) fn marks(workspace: &WorkspaceId) -> Vec<u8> {
     prefix(workspace, b'g')
 }

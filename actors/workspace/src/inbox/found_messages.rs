@@ -1,8 +1,8 @@
-//! Lists messages, newest first: single ones, and those of broadcasts where they are asked for.
+//! Lists messages, newest first: single ones, and those of broadcasts if the filter asks for them.
 //!
-//! All are in the order of their ids, which begin with the moment; an id is where a list goes on.
-//! A recipient's and those of a reference are found by an index. Whatever else is asked for is
-//! checked message by message, so a page looks at a bounded number of them and can be short of rows
+//! All are in the order of their ids, which start with the moment; a list continues at an id. An
+//! index finds the messages of a recipient and those with a reference. All other conditions are
+//! checked message by message. So a page looks at a bounded number of messages, and can be short
 //! before the end.
 
 use std::ops::ControlFlow;
@@ -22,33 +22,33 @@ use crate::messages::index::{self, By};
 use crate::messages::{MessageState, MessageStatus};
 use crate::newest_first::{LOOKED_AT_MAX, Walk, merged};
 
-/// What looking for a phone in a broadcast counts as.
+/// The cost of looking for a phone in a broadcast.
 const AS_A_BROADCAST: usize = 10;
-/// Broadcasts that are read at once.
+/// The number of broadcasts that are read at once.
 const BROADCASTS_AT_ONCE: usize = 100;
-/// How long it may take to write an audience: the broadcast's id is made before.
+/// The maximum time for writing an audience: the broadcast's id is created before.
 const AUDIENCE_WRITTEN: Duration = Duration::from_secs(3600);
 
-/// Which messages are asked for; the default is all single ones.
+/// The conditions for the listed messages; the default is all single ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MessageFilter {
-    /// Those to this phone or person, those of broadcasts too.
+    /// Messages to this phone or person, including those of broadcasts.
     pub to: Option<PartyId>,
-    /// Those that stand so.
+    /// Messages with this status.
     pub status: Option<MessageStatus>,
-    /// Those of this kind.
+    /// Messages of this kind.
     pub kind: Option<MessageKind>,
-    /// Those of this template, in any language.
+    /// Messages of this template, in any language.
     pub template: Option<String>,
-    /// Those that their sender calls so.
+    /// Messages with this reference of their sender.
     pub reference: Option<String>,
-    /// Those that leave through this number.
+    /// Messages that are sent through this number.
     pub number: Option<NumberId>,
-    /// Those of this broadcast.
+    /// Messages of this broadcast.
     pub broadcast: Option<BroadcastId>,
-    /// Those that were accepted at this moment or later.
+    /// Messages that were accepted at this moment or later.
     pub since: Option<Timestamp>,
-    /// Those that were accepted before this moment.
+    /// Messages that were accepted before this moment.
     pub until: Option<Timestamp>,
 }
 
@@ -66,7 +66,7 @@ impl MessageFilter {
             && self.until.is_none_or(|until| state.created_at < until)
     }
 
-    /// Whether everything of this moment and before is too old.
+    /// Returns whether everything of this moment and before is too old.
     fn is_before(&self, at: Timestamp) -> bool {
         self.since.is_some_and(|since| at < since)
     }
@@ -75,16 +75,17 @@ impl MessageFilter {
 /// A page of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessagesListed {
-    /// Newest first.
+    /// The messages, newest first.
     pub messages: Vec<MessageState>,
-    /// The next page is of those before this one; `None`: there is none.
+    /// The next page lists the messages before this one; `None`: there is none.
     pub next: Option<MessageId>,
 }
 
 impl Workspace {
-    /// The messages that a filter asks for, newest first: at most `limit` of them, from before
-    /// `after` on. Messages of broadcasts are among them if the filter names a recipient or a
-    /// broadcast. A page looks at a bounded part of them, so it can be empty before the end.
+    /// Returns the messages that match a filter, newest first: at most `limit`, before `after`.
+    ///
+    /// Messages of broadcasts are included if the filter names a recipient or a broadcast. A page
+    /// looks at a bounded number of messages, so it can be empty before the end.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -126,10 +127,10 @@ fn list(
     Ok(MessagesListed { messages, next })
 }
 
-/// What a page takes from one source.
+/// The walk of a page through one source.
 type Messages = Walk<MessageId, MessageState>;
 
-/// Where the messages are found, from before one on.
+/// The source of the messages, and the message before which the list continues.
 #[derive(Clone, Copy)]
 struct List<'a> {
     store: &'a dyn View,
@@ -139,7 +140,7 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    /// Takes up one that was looked at, if it is wanted.
+    /// Adds a message that was looked at, if it matches.
     fn take(&self, walk: &mut Messages, id: MessageId, state: Option<MessageState>) {
         walk.take(id, state.filter(|state| self.filter.takes(state)));
     }
@@ -162,7 +163,7 @@ impl List<'_> {
         List { before, ..*self }.scan(walk)
     }
 
-    /// Looks at those of the index that are not older than its beginning.
+    /// Looks at the messages of the index that are not older than its start.
     fn indexed(&self, by: By<'_>, begin: Timestamp, walk: &mut Messages) -> Result<(), StoreError> {
         let prefix = by.prefix(self.workspace);
         let mut before = self.before;
@@ -183,14 +184,15 @@ impl List<'_> {
         }
     }
 
-    /// Looks at all, one by one.
+    /// Looks at all messages, one by one.
     fn scan(&self, walk: &mut Messages) -> Result<(), StoreError> {
         let prefix = MessageState::prefix(self.workspace);
         let from = self.before.map(|id| MessageState::key(self.workspace, id));
         let mut damage = None;
         let (table, direction) = (Table::Messages, Direction::Backward);
         self.store.scan(table, &prefix, from.as_deref(), direction, &mut |key, value| {
-            // Those of 16 bytes are messages; others have a letter behind, and are parts of one.
+            // Keys with 16 bytes are messages; others have a letter behind and are parts of a
+            // message.
             let Some(id) = key[prefix.len()..].try_into().ok().map(MessageId::from_bytes) else {
                 return ControlFlow::Continue(());
             };
@@ -218,7 +220,7 @@ impl List<'_> {
         loop {
             let ids = ids_before(self.store, self.workspace, before, BROADCASTS_AT_ONCE)?;
             for id in &ids {
-                // One that is newer than where the list goes on has no such message.
+                // A broadcast newer than the list's position has no such message.
                 if self.before.is_some_and(|before| before < message_id(*id, 0)) {
                     continue;
                 }
@@ -268,7 +270,7 @@ impl List<'_> {
         }
         let Some(of) = MessagesOf::read(self.store, self.workspace, id)? else { return Ok(()) };
         for window in (0..of.windows()).rev() {
-            // Those of a window are behind its first one.
+            // The messages of a window are behind its first one.
             if !self.is_before(message_id(id, window * WINDOW)) {
                 continue;
             }
@@ -287,7 +289,7 @@ impl List<'_> {
     }
 }
 
-/// An id that no broadcast is before whose messages are newer than this one.
+/// Returns an id after that of every broadcast with messages before this one.
 fn newest_before(message: MessageId) -> BroadcastId {
     let mut bytes = *message.as_bytes();
     bytes[12..].fill(u8::MAX);

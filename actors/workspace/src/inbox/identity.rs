@@ -1,6 +1,6 @@
-//! Binds the phone and the channel's id of one person, and merges contacts that are one person's.
+//! Binds the phone and the channel's id of one person, and merges that person's contacts.
 //!
-//! Once both names are known together, they are one contact's, and an opt-out or an open window of
+//! Once both names are known together, they belong to one contact. An opt-out or an open window of
 //! one of them holds for the other.
 
 use postrider_domain::event::contact::ContactMergedData;
@@ -16,9 +16,11 @@ use crate::inbox::phone_aliases;
 use crate::messages::service_window;
 use crate::suppressions;
 
-/// Takes what a report, an answer to a message of `at` or a choice says: the phone and the id are
-/// one person's. It may be old, so it changes no id that is known, takes none from a contact with
-/// another phone, and brings back nobody who was deleted since and no name that was changed since.
+/// Stores that the phone and the id are one person's, as a report, response or choice says.
+///
+/// It may be old, so it changes no id that is known, and takes none from a contact with another
+/// phone. It restores no contact that was deleted since and no name that was changed since. A
+/// response is that to a message of `at`.
 pub(crate) fn learn(
     context: &mut Context<'_>,
     phone: Phone,
@@ -45,7 +47,7 @@ pub(crate) fn learn(
     bind(context, phone, id).map(drop)
 }
 
-/// Notes that the channel named a phone and an id at a moment as one person's.
+/// Stores that the channel named a phone and an id at a moment as one person's.
 pub(super) fn prove(
     context: &mut Context<'_>,
     phone: Phone,
@@ -59,12 +61,12 @@ pub(super) fn prove(
     known_names::remember(context, phone, id, at).map(drop)
 }
 
-/// Whether a phone is proven for an id.
+/// Returns whether a phone is proven for an id.
 fn is_proven(context: &Context<'_>, phone: Phone, id: &UserId) -> Result<bool, Unavailable> {
     Ok(known_names::proven_phone(context, id)? == Some(phone))
 }
 
-/// Whether the contact of a name was deleted, or the name was changed, since it was reported.
+/// Returns whether a name was changed, or its contact deleted, since it was reported.
 fn is_outdated(
     context: &Context<'_>,
     phone: Phone,
@@ -81,8 +83,9 @@ fn is_outdated(
     Ok(false)
 }
 
-/// Makes one contact of the one with the phone and the one with the id. Returns it, or nothing if
-/// nobody has either. An id that it had before is its own as well, and stays a former one.
+/// Merges the contact with the phone and the one with the id, and returns the result.
+///
+/// Returns `None` if no contact has either name. Its previous id stays with it as a former one.
 pub(super) fn bind(
     context: &mut Context<'_>,
     phone: Phone,
@@ -92,10 +95,10 @@ pub(super) fn bind(
     let (by_phone, by_id) = (without_strangers(context, phone, id)?, user_holder(context, id)?);
     match (by_phone, by_id) {
         (Some(contact), Some(other)) if contact.id == other.id => Ok(Some(contact)),
-        // It has another phone, which nobody says is not its own.
+        // It has another phone, and no report says that it is not its own.
         (None, Some(contact)) if contact.phone.is_some() => Ok(Some(contact)),
         (by_phone, by_id) => {
-            // First, so that it is not left out where the rest could not be done.
+            // This comes first, so that it is not left out if the rest fails.
             unite(context, phone, id)?;
             match (by_phone, by_id) {
                 (None, None) => Ok(None),
@@ -117,8 +120,9 @@ pub(super) fn bind(
     }
 }
 
-/// The contact that has a phone, for the person with an id. Where it is of somebody else, into
-/// whose contact the phone was merely written, it loses the phone.
+/// Returns the contact that has a phone, for the person with an id.
+///
+/// If the phone was merely written into another person's contact, that contact loses it.
 fn without_strangers(
     context: &mut Context<'_>,
     phone: Phone,
@@ -137,15 +141,18 @@ fn without_strangers(
     Ok(None)
 }
 
-/// Whether the channel has named a phone with an id, be it that another id was named with it since:
-/// a person has one in each portfolio.
+/// Returns whether the channel has named a phone with an id.
+///
+/// Another id may have been named with it since: a person has one in each portfolio.
 fn is_proven_once(context: &Context<'_>, phone: Phone, id: &UserId) -> Result<bool, Unavailable> {
     Ok(known_names::phone_of(context, id)?.is_some_and(|(known, _)| known == phone))
 }
 
-/// Merges two contacts into the first, which gets these names; one of the two has each of them that
-/// anybody has. The id of the second names the first from then on. Where too many were merged into
-/// one already, the names are handed over, and both contacts stay.
+/// Merges two contacts into the first, which gets these names.
+///
+/// Each name that a contact has belongs to one of the two. The id of the second names the first
+/// from then on. If too many contacts were already merged into one, the names are handed over, and
+/// both contacts stay.
 pub(super) fn merge(
     context: &mut Context<'_>,
     survivor: &Contact,
@@ -161,7 +168,7 @@ pub(super) fn merge(
     let [of_own, of_other] =
         [survivor, other].map(|contact| conversations::all_of(context, contact.place()));
     let conversations = (of_own?, of_other?);
-    // Whatever can fail is done before anything that could not be done again.
+    // Steps that can fail come before those that could not be repeated.
     contacts::index::update(context, other.place(), None)?;
     let contact = contacts::combined(survivor, other, names, context.now());
     put_changed(context, survivor, &contact)?;
@@ -191,7 +198,7 @@ fn hand_over(
     name(context, contact, names)
 }
 
-/// Gives a contact these names, which nobody else has. Returns what it is then.
+/// Gives a contact these names, which no other contact has. Returns the changed contact.
 pub(super) fn name(
     context: &mut Context<'_>,
     contact: &Contact,
@@ -205,7 +212,7 @@ pub(super) fn name(
     Ok(named)
 }
 
-/// The phone and the id are one person's: opt-outs and windows of each hold for the other.
+/// Makes opt-outs and windows of the phone and the id hold for both: they are one person's.
 pub(super) fn unite(
     context: &mut Context<'_>,
     phone: Phone,
@@ -224,8 +231,10 @@ pub(super) fn unite(
     Ok(())
 }
 
-/// The names that the channel itself says are one person's: these, the other forms of their phones
-/// and, where no phone is among them, the one that was reported with an id.
+/// Returns the names that the channel itself reports as one person's.
+///
+/// They are these names and the other forms of their phones. If there is no phone among them, the
+/// one that was reported with an id is added.
 pub(super) fn proven_names(
     context: &Context<'_>,
     names: &[PartyId],
@@ -247,7 +256,7 @@ pub(super) fn proven_names(
     Ok(proven)
 }
 
-/// Whether the channel itself says that a name is of the person who has these, which it has proven.
+/// Returns whether the channel itself reports a name as that of the person with `proven` names.
 pub(super) fn is_theirs(
     context: &Context<'_>,
     proven: &[PartyId],
@@ -257,11 +266,11 @@ pub(super) fn is_theirs(
     if proven.contains(name) {
         return Ok(true);
     }
-    // A former id is what it was changed to.
+    // A former id counts as the names that it was changed to.
     let former = PartyNames { phone: None, user_id: Some(id.clone()) };
     let now = known_names::later(context, former, Timestamp::from_millis(0))?;
     let named = match &now.user_id {
-        // It may be of another portfolio, and another id have been named since.
+        // It may be of another portfolio, and another id may have been named since.
         Some(id) => known_names::phone_of(context, id)?.map(|(phone, _)| phone),
         None => None,
     };
@@ -269,7 +278,7 @@ pub(super) fn is_theirs(
     Ok(now.into_iter().any(|name| proven.contains(&name)))
 }
 
-/// Everything by which the person with these names is known.
+/// Returns all names by which the person with these names is known.
 pub(super) fn everything_of(
     context: &Context<'_>,
     parties: &[PartyId],
@@ -281,7 +290,7 @@ pub(super) fn everything_of(
             all.extend(phone_aliases::writer(context, *phone)?.phones());
         }
     }
-    // Of a phone in two forms that of a contact stays, which comes first.
+    // If a phone is there in two forms, that of a contact comes first and stays.
     all.sort();
     all.dedup();
     Ok(all)

@@ -1,6 +1,6 @@
-//! Takes the provider's notice that somebody has another phone number, or another id.
+//! Processes the provider's notice that somebody has another phone number, or another id.
 //!
-//! Nobody wrote it: it opens no window and no conversation, and it is no reply.
+//! No person wrote it: it opens no window and no conversation, and it is no reply.
 
 use postrider_channel::callback::IdentityChange;
 use postrider_domain::{NumberId, PartyId, PartyNames, Timestamp};
@@ -14,12 +14,14 @@ use crate::messages::service_window;
 use crate::suppressions;
 use postrider_domain::unavailable::Unavailable;
 
-/// Takes a notice, once. The contact has the new names then and no others; if another contact has
-/// one of them, the two are merged. An opt-out holds for the old names and the new ones; the
-/// windows of the old ones close, and the new ones get none of them.
+/// Processes a notice, once.
 ///
-/// Notices may come in any order. What later ones have reported stays: the new names of an older
-/// one are taken for what they were changed to since.
+/// The contact gets the new names and loses all others. If another contact has one of them, the two
+/// are merged. An opt-out holds for the old names and the new ones. The windows of the old names
+/// close, and the new ones get none of them.
+///
+/// Notices may arrive in any order, and the reports of later ones stay. The new names of an older
+/// notice are replaced by those that they were changed to since.
 pub(crate) fn take(
     context: &mut Context<'_>,
     number: NumberId,
@@ -44,13 +46,13 @@ pub(crate) fn take(
             known_names::change(context, &old, &new, at)?;
         }
     }
-    // Last, so that one that could not be taken is not known when it comes again. It opened no
+    // This comes last, so that a notice that failed is not known when it is repeated. It opened no
     // window, so none is named.
     context.put(Table::Received, key, Vec::new());
     Ok(())
 }
 
-/// Whether a later notice has reported already what became of a name that this one takes away.
+/// Returns whether a later notice has already reported the change of a name that this one removes.
 fn is_outdated(
     context: &Context<'_>,
     notice: &IdentityChange,
@@ -89,7 +91,7 @@ fn apply(
             service_window::close(context, &old, at)?;
         }
     }
-    // The notice may leave out a phone that it takes away.
+    // The notice may omit a phone that it removes.
     if let Some(id) = &notice.old.user_id
         && let Some(phone) = known_names::proven_phone(context, id)?
         && !news.contains(&phone.into())
@@ -98,7 +100,7 @@ fn apply(
     }
     let [old_contact, new_contact] =
         [old_contact, new_contact].map(|contact| contact.map(|contact| contact.renamed(at)));
-    // What is known of the new names already stays known.
+    // The known data of the new names stays.
     let known = new_contact.as_ref().map(Contact::names).unwrap_or_default();
     let phone = notice.new.phone.or(known.phone);
     let user_id = notice.new.user_id.clone().or(known.user_id);
@@ -121,8 +123,9 @@ fn apply(
     Ok(())
 }
 
-/// Makes one contact of those with the old phone and the old id: the notice says that they are one
-/// person's. A name that stays binds what it belongs to with the new names.
+/// Merges the contacts with the old phone and the old id: the notice reports one person.
+///
+/// A name that stays is not bound here: it binds its contact to the new names.
 fn bind_old(context: &mut Context<'_>, notice: &IdentityChange) -> Result<(), Unavailable> {
     let PartyNames { phone: Some(phone), user_id: Some(id) } = &notice.old else { return Ok(()) };
     let phone = phone_aliases::writer(context, *phone)?.phone;
@@ -132,7 +135,7 @@ fn bind_old(context: &mut Context<'_>, notice: &IdentityChange) -> Result<(), Un
     Ok(())
 }
 
-/// The contact that has the old names, by the id first.
+/// Returns the contact that has the old names, by the id first.
 fn old_contact(context: &Context<'_>, old: &PartyNames) -> Result<Option<Contact>, Unavailable> {
     if let Some(id) = &old.user_id
         && let Some(contact) = user_holder(context, id)?
@@ -145,7 +148,7 @@ fn old_contact(context: &Context<'_>, old: &PartyNames) -> Result<Option<Contact
     }
 }
 
-/// The names that the person had: those of the notice, and all that the contact has with them.
+/// Returns the person's old names: those of the notice, and all others of the contact.
 fn old_names(
     context: &Context<'_>,
     notice: &IdentityChange,

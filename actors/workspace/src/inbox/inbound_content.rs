@@ -1,4 +1,4 @@
-//! Pure: what a message of a contact has beside its text.
+//! Pure: the content of a contact's message besides its text.
 
 use postrider_channel::callback::{Inbound, Referral};
 use postrider_domain::MessageId;
@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use crate::conversations::{WrittenContent, WrittenContext, WrittenMedia};
 
-/// The type of a message that is about another one in its content.
+/// The type of a message whose content is about another one.
 const REACTION: &str = "reaction";
 
-/// What a message of a contact has beside its text, with our ids; `None` if that is nothing. It is
-/// `about` another message, if that is known.
+/// Returns the content of a contact's message besides its text, with our ids.
+///
+/// `None` if there is none. The message is `about` another one, if that is known.
 pub(super) fn of_message(
     inbound: &Inbound,
     media: Option<&WrittenMedia>,

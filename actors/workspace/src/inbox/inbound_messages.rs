@@ -1,8 +1,8 @@
-//! What contacts write to a number.
+//! Messages that contacts write to a number.
 //!
 //! The provider reports a message more than once. [`Table::Received`] remembers each under
-//! `workspace ‖ 0 ‖ message id` for a while; the id is worked out from what the provider calls it.
-//! The value names the window that the message opened.
+//! `workspace ‖ 0 ‖ message id` for a while. The id is derived from the provider's id. The value
+//! names the window that the message opened.
 
 use crate::broadcasts::{reply_attribution, reply_lookup};
 use std::ops::ControlFlow;
@@ -34,12 +34,12 @@ use crate::suppressions::apply_opt_out;
 use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
 use postrider_domain::unavailable::Unavailable;
 
-/// How long a message is remembered: a provider repeats its callbacks for seven days.
+/// The time for which a message is remembered: a provider repeats its callbacks for seven days.
 const KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
-/// How often it is looked for those to forget, at the least.
+/// The longest time between two rounds that delete remembered messages.
 const ROUND: Duration = Duration::from_secs(24 * 3600);
 
-/// Takes what a contact wrote, once. Gives the file that it has, whose content is to be got.
+/// Processes a contact's message, once. Returns its file, whose content is to be fetched.
 pub(super) fn take(
     context: &mut Context<'_>,
     number: NumberId,
@@ -65,18 +65,19 @@ pub(super) fn take(
         content: None,
     };
     let (parties, file) = received_first(context, received, replies)?;
-    // Last, so that one that could not be taken is not known when it comes again.
+    // This comes last, so that a message that failed is not known when it is repeated.
     context.put(Table::Received, key, window_names(line, &parties));
     Ok(file)
 }
 
-/// The names of the windows that a message opened, those of phones first.
+/// Returns the names of the windows that a message opened, those of phones first.
 fn window_names(line: NumberId, parties: &[PartyId]) -> Vec<u8> {
     parties.iter().flat_map(|party| service_window::own_key(line, party)).collect()
 }
 
-/// Everything that a contact's message sets off. Each message comes here exactly once. Returns for
-/// which names it opened a window, and its file.
+/// Carries out all effects of a contact's message, which arrives here exactly once.
+///
+/// Returns the names for which it opened a window, and its file.
 fn received_first(
     context: &mut Context<'_>,
     received: Received<'_>,
@@ -165,14 +166,13 @@ fn event(
     })
 }
 
-/// Reads which messages no callback reports any more, with the windows that passed since they
-/// came.
+/// Finds the messages that no callback reports any more, and the windows that passed since.
 pub(crate) fn long_ago(
     look: &Look<'_>,
     cursor: &mut SweepCursor,
 ) -> Result<RecordKeys, StoreError> {
     let prefix = received(look.workspace);
-    // One that was written before those that are there may still come: it stays a day longer.
+    // A message written earlier than the known ones may still arrive: it stays a day longer.
     let (mut ended, mut next) = (Vec::new(), look.now.plus(ROUND));
     look.scan(Table::Received, &prefix, &cursor.from, &mut |key, window| {
         let id = key[prefix.len()..].try_into().map(MessageId::from_bytes);
@@ -202,7 +202,7 @@ pub(crate) fn long_ago(
     Ok(keys)
 }
 
-/// What the keys of received messages begin with.
+/// Returns the prefix of the keys of received messages.
 pub(crate) fn received(workspace: &WorkspaceId) -> Vec<u8> {
     received_key(workspace, None)
 }

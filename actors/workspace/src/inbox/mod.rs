@@ -1,4 +1,4 @@
-//! What comes in from outside, and what reads or deletes across features.
+//! Everything that arrives from outside, and the reads and deletions across features.
 
 mod author;
 pub mod bulk;

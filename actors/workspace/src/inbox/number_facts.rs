@@ -1,4 +1,4 @@
-//! What the channel says of the workspace's numbers.
+//! The facts that the channel reports about the workspace's numbers.
 
 use postrider_channel::number_facts::{FactChange, NumberFacts};
 use postrider_domain::event::number::NumberChangedData;
@@ -13,9 +13,11 @@ use crate::core::effects::Effects;
 use crate::core::portfolio::portfolio_of;
 use crate::core::records::facts_key;
 
-/// Takes what the channel says of a number; a limit is one of all numbers of its account, and of
-/// its portfolio. The numbers go by it once it is durable, whether or not it is new: one that went
-/// by something else does not any more when it is said again.
+/// Stores the facts that the channel reports about a number.
+///
+/// A limit is one of all numbers of its account and of its portfolio. The numbers apply the facts
+/// once they are durable, even if they are not new. So a repeated report corrects a number that
+/// applied something else.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
@@ -56,8 +58,10 @@ pub(crate) fn learn(
     Ok(())
 }
 
-/// What is known of a number by its record. One that cannot be read is as good as none: the
-/// channel says it again some day, and its callbacks must not wait for that.
+/// Returns the facts of a number's record.
+///
+/// An unreadable record counts as none: the channel will report the facts again, and its callbacks
+/// must not wait for that.
 fn known(context: &Context<'_>, key: &[u8]) -> Result<NumberFacts, Unavailable> {
     let Some(record) = context.get(Table::Workspaces, key)? else {
         return Ok(NumberFacts::default());
@@ -69,7 +73,7 @@ fn known(context: &Context<'_>, key: &[u8]) -> Result<NumberFacts, Unavailable> 
     }))
 }
 
-/// That a number has another pace than before; nothing if it has the same.
+/// Returns the change of a number's pace; `None` if it is the same.
 pub(crate) fn pace_change([before, now]: [u32; 2]) -> Option<FactChange> {
     let word = |pace: u32| pace.to_string().into();
     (before != now).then(|| FactChange {
@@ -84,7 +88,7 @@ fn emit_change(context: &mut Context<'_>, number: NumberId, change: FactChange) 
     emit(context.effects, now, number, change);
 }
 
-/// Emits that something is otherwise with a number.
+/// Emits a change of a number's facts.
 pub(crate) fn emit(
     effects: &mut Effects,
     now: postrider_domain::Timestamp,

@@ -1,4 +1,4 @@
-//! Emits what callbacks say of a number itself: errors about no message, and items without use.
+//! Emits reports about a number itself: errors without a message, and ignored items.
 
 use postrider_channel::Failure;
 use postrider_channel::callback::{ChannelFault, IgnoredItems};
@@ -8,7 +8,7 @@ use postrider_number::record::NumberInfo;
 
 use crate::core::command::Context;
 
-/// Emits an error that is about no message. Returns the failure that it is.
+/// Emits an error without a message. Returns the failure.
 pub(super) fn fault(
     context: &mut Context<'_>,
     number_id: NumberId,
@@ -25,7 +25,7 @@ pub(super) fn fault(
     failure
 }
 
-/// The other numbers of a number's account.
+/// Returns the other numbers of a number's account.
 pub(super) fn others_of_account(context: &Context<'_>, number: NumberId) -> Vec<NumberId> {
     let account = |it: &NumberInfo| it.account.as_ref().map(|it| it.account_id.clone());
     let own = context.connected.iter().find(|it| it.id == number).and_then(account);
@@ -33,7 +33,7 @@ pub(super) fn others_of_account(context: &Context<'_>, number: NumberId) -> Vec<
     others.filter(|it| own.is_some() && account(it) == own).map(|it| it.id).collect()
 }
 
-/// Emits which items nothing was taken from.
+/// Emits the items that were ignored.
 pub(super) fn ignored(context: &mut Context<'_>, number_id: NumberId, items: IgnoredItems) {
     let IgnoredItems { field, reason, count } = items;
     let data = ChannelIgnoredData { number_id, field, reason: reason.as_str(), count };

@@ -1,4 +1,4 @@
-//! What was written in conversations longer ago than it is kept. The conversations stay.
+//! Messages of conversations that are older than their retention. The conversations stay.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -11,19 +11,20 @@ use crate::conversations::record::{Direction, Written, prefix};
 use crate::email;
 use crate::sweep::{Look, NEVER, RecordKeys, SweepCursor};
 
-/// How often it is looked for it.
+/// The time between two rounds.
 const ROUND: Duration = Duration::from_secs(24 * 3600);
-/// Messages that one slice deletes at the most: one by e-mail has four records.
+/// The maximum number of messages that one slice deletes: one by e-mail has four records.
 const SLICE_MAX: usize = 250;
-/// Most conversations of which one slice passes over what is younger.
+/// The maximum number of conversations whose younger messages one slice passes over.
 const LOOKS_MAX: usize = 500;
-/// Bytes of a conversation's id, after which keys have the moment of the message.
+/// The bytes of a conversation's id, after which keys have the moment of the message.
 const ID_BYTES: usize = 16;
-/// Bytes of that moment.
+/// The bytes of that moment.
 const MOMENT_BYTES: usize = 6;
 
-/// Reads some of the messages of conversations that are older than they are kept. In each
-/// conversation the oldest come first, so it passes over the rest of it with one seek.
+/// Finds some of the messages of conversations that are older than their retention.
+///
+/// In each conversation the oldest come first, so it passes over the rest of it with one seek.
 pub(crate) fn too_old(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<RecordKeys, StoreError> {
     let Some(kept_for) = look.kept.messages.written_kept_for else {
         cursor.rest_until(NEVER);
@@ -41,7 +42,7 @@ pub(crate) fn too_old(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<Recor
                 return ControlFlow::Break(());
             }
             if !is_before(&key[all.len()..], first_kept) {
-                // Behind all messages of its conversation.
+                // This is behind all messages of its conversation.
                 let conversation = &key[..key.len().min(all.len() + ID_BYTES)];
                 cursor.pass(&[conversation, &[0xff; MOMENT_BYTES + 1]].concat());
                 return ControlFlow::Break(());
@@ -55,7 +56,7 @@ pub(crate) fn too_old(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<Recor
             break;
         }
         if is_end {
-            // The next round begins with the first conversation.
+            // The next round starts with the first conversation.
             cursor.from.clear();
             cursor.rest_until(look.now.plus(ROUND));
             break;
@@ -64,19 +65,19 @@ pub(crate) fn too_old(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<Recor
     records(look, rows)
 }
 
-/// Whether a message was written before this moment, by its key within the workspace's.
+/// Returns whether a message was written before this moment, by its key within the workspace's.
 fn is_before(key: &[u8], first_kept: Timestamp) -> bool {
     let Some(at) = key.get(ID_BYTES..ID_BYTES + MOMENT_BYTES) else { return false };
     let [_, _, first_kept @ ..] = first_kept.as_millis().to_be_bytes();
     at < first_kept.as_slice()
 }
 
-/// The records of these messages. A mail that has not left stays, until the next round.
+/// Returns the records of these messages. A mail that has not left stays until the next round.
 fn records(look: &Look<'_>, rows: Vec<(Vec<u8>, Vec<u8>)>) -> Result<RecordKeys, StoreError> {
     let mut keys = Vec::new();
     for (key, row) in rows {
         let Some(id) = key.last_chunk().map(|id| MessageId::from_bytes(*id)) else { continue };
-        // One that cannot be read stays as it is; its readers get the error.
+        // An unreadable message stays as it is; its readers get the error.
         let Ok(written) = codec::decode::<Written>(&row) else { continue };
         if written.direction == Direction::Out && email::is_waiting(look, id)? {
             continue;

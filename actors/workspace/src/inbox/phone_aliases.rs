@@ -1,14 +1,15 @@
 //! A phone alias is another number by which the provider knows somebody's phone.
 //!
 //! It differs from the phone that was written to where digits were added to a country's numbers.
-//! What such a person writes comes from the alias. In the countries of which it is known how, the
-//! two are [equal](Phone) and neither is an alias.
+//! Messages of such a person come from the alias. In the countries whose rule is known, the two are
+//! [equal](Phone) and neither is an alias.
 //!
 //! [`Table::Aliases`] has the phone that was written to under `workspace ‖ 0 ‖ the provider's
-//! name`, and nothing under `workspace ‖ 0 ‖ r ‖ phone ‖ the provider's name`, to find the names of
-//! a phone. Of a phone whose contact was deleted it has the moment, under `workspace ‖ 0 ‖ d ‖ hash
-//! of the phone`, and likewise of the channel's id: what is reported of earlier messages teaches
-//! nothing.
+//! name`. It has an empty value under `workspace ‖ 0 ‖ r ‖ phone ‖ the provider's name`, to find
+//! the names of a phone.
+//!
+//! If the contact of a phone was deleted, it has the moment under `workspace ‖ 0 ‖ d ‖ hash of the
+//! phone`. The same holds for the channel's id. Reports about earlier messages then have no effect.
 
 use std::ops::ControlFlow;
 
@@ -26,21 +27,22 @@ use crate::messages::service_window;
 use crate::{contacts, suppressions};
 use postrider_domain::unavailable::Unavailable;
 
-/// Names of a phone that are looked for: it has one or two.
+/// The maximum number of a phone's names that are read: it has one or two.
 const NAMES_MAX: usize = 16;
 
 fn key(workspace: &WorkspaceId, known_as: Phone) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], &known_as.key_bytes()].concat()
 }
 
-/// The key of a name by its phone, or what the keys of all its names begin with. No phone is as
-/// long as to begin with this letter.
+/// Returns the key of a name by its phone, or the prefix of the keys of all its names.
+///
+/// No phone is long enough to start with this letter.
 fn name_key(workspace: &WorkspaceId, phone: Phone, known_as: Option<Phone>) -> Vec<u8> {
     let (known_as, phone) = (known_as.map(Phone::key_bytes), phone.key_bytes());
     [workspace.as_str().as_bytes(), b"\0r", &phone, known_as.as_ref().map_or(&[], |it| it)].concat()
 }
 
-/// Reads the phone that was written to where the provider's name for it is another, for a command.
+/// Reads the phone that was written to if the provider has another name for it, for a command.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -58,13 +60,13 @@ pub(super) fn read_ahead(
     Ok(phone)
 }
 
-/// The key of the moment when the contact with a name was deleted.
+/// Returns the key of the moment when the contact with a name was deleted.
 pub(super) fn deleted_key(workspace: &WorkspaceId, name: &PartyId) -> Vec<u8> {
     let hash = Sha256::digest(name.key_bytes());
     [workspace.as_str().as_bytes(), b"\0d", &hash[..16]].concat()
 }
 
-/// When the contact with a name was deleted; the start of time if that was not.
+/// Returns the moment when the contact with a name was deleted; the start of time if it was not.
 pub(super) fn deleted_at(context: &Context<'_>, name: &PartyId) -> Result<Timestamp, Unavailable> {
     let at = context.get(Table::Aliases, &deleted_key(&context.core.id, name))?;
     let at = at.map(|at| at.try_into().map(u64::from_be_bytes)).transpose();
@@ -72,7 +74,7 @@ pub(super) fn deleted_at(context: &Context<'_>, name: &PartyId) -> Result<Timest
     Ok(Timestamp::from_millis(at.map_err(damaged)?.unwrap_or_default()))
 }
 
-/// The phone that was written to, where the provider's name for it is another.
+/// Returns the phone that was written to if the provider has another name for it.
 fn written_to(context: &Context<'_>, known_as: Phone) -> Result<Option<Phone>, Unavailable> {
     let Some(bytes) = context.get(Table::Aliases, &key(&context.core.id, known_as))? else {
         return Ok(None);
@@ -83,8 +85,9 @@ fn written_to(context: &Context<'_>, known_as: Phone) -> Result<Option<Phone>, U
     phone.map(Some).ok_or_else(damaged)
 }
 
-/// What was written to `phone` through `number` at `at` went to somebody whom the provider calls
-/// `known_as`. If they have written already, what that meant holds for the phone too.
+/// Stores that the provider knows `phone` as `known_as`, by a message through `number` at `at`.
+///
+/// If the person has already written, the effects of that hold for the phone too.
 pub(crate) fn learn(
     context: &mut Context<'_>,
     number: NumberId,
@@ -119,13 +122,13 @@ pub(crate) fn learn(
 /// The names of a phone.
 pub(crate) struct Names {
     phone: Phone,
-    /// What the provider knows it by.
+    /// The provider's names of it.
     known_as: Vec<Phone>,
-    /// The phone that was written to, where this is a name itself.
+    /// The phone that was written to, if this phone is itself a name.
     written_to: Option<Phone>,
 }
 
-/// The names of a phone, as far as is committed.
+/// Returns the names of a phone, as far as they are committed.
 pub(crate) fn of(context: &Context<'_>, phone: Phone) -> Result<Names, Unavailable> {
     let written_to = written_to(context, phone)?;
     let mut known_as = Vec::new();
@@ -138,7 +141,7 @@ pub(crate) fn of(context: &Context<'_>, phone: Phone) -> Result<Names, Unavailab
     Ok(Names { phone, known_as, written_to })
 }
 
-/// Forgets the names of a phone, and the windows of whoever has it: its contact is deleted.
+/// Deletes the names of a phone, and its owner's windows: its contact is deleted.
 pub(crate) fn forget(context: &mut Context<'_>, names: &Names) {
     let Names { phone, known_as, written_to } = names;
     let workspace = context.core.id.clone();
@@ -154,8 +157,7 @@ pub(crate) fn forget(context: &mut Context<'_>, names: &Names) {
     }
 }
 
-/// Forgets the windows of a name and what was reported of it, and notes that its contact was
-/// deleted now.
+/// Deletes the windows and reports of a name, and stores that its contact was deleted now.
 pub(crate) fn forget_name(context: &mut Context<'_>, name: &PartyId) {
     let now = context.now().as_millis().to_be_bytes();
     let key = deleted_key(&context.core.id, name);
@@ -168,23 +170,24 @@ pub(crate) fn forget_name(context: &mut Context<'_>, name: &PartyId) {
     service_window::forget_all(context, name);
 }
 
-/// Somebody who writes.
+/// The writer of a message.
 pub(crate) struct Writer {
     /// The phone that the workspace knows them by.
     pub(crate) phone: Phone,
-    /// The other phone that is theirs, if there is one.
+    /// Their other phone, if there is one.
     pub(crate) other: Option<Phone>,
 }
 
 impl Writer {
-    /// Every phone that is theirs, the one that the workspace knows them by last.
+    /// Returns all their phones, the one that the workspace knows them by last.
     pub(crate) fn phones(&self) -> Vec<PartyId> {
         self.other.into_iter().chain([self.phone]).map(PartyId::from).collect()
     }
 }
 
-/// Who it is whom the provider calls `from`: the phone that was written to, unless only `from` is
-/// in a contact.
+/// Returns the person whom the provider calls `from`.
+///
+/// It is the phone that was written to, unless only `from` is in a contact.
 pub(crate) fn writer(context: &Context<'_>, from: Phone) -> Result<Writer, Unavailable> {
     let Some(phone) = written_to(context, from)? else {
         return Ok(Writer { phone: from, other: None });

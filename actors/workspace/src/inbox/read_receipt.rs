@@ -1,4 +1,4 @@
-//! Read receipts: a contact learns that a message was read, and that an answer is being typed.
+//! Read receipts: they inform a contact that a message was read, and that an answer is being typed.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use crate::conversations::record::{
     Conversation, Direction, Written, conversation_key, messages_prefix,
 };
 
-/// How many messages are looked at for the newest one of the contact's.
+/// The maximum number of messages that are searched for the contact's newest one.
 const LOOKED_AT_MAX: usize = 1_000;
-/// When it is worth to try again what the channel did not take.
+/// The time after which a retry makes sense if the channel did not accept the receipt.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Why a contact was sent no read receipt.
+/// The reason why no read receipt was sent to a contact.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadReceiptError {
     /// The workspace has no such conversation.
     #[error("no such conversation")]
     NotFound,
-    /// The contact has written nothing that the channel has an id of.
+    /// The contact has written no message that the channel has an id of.
     #[error("the contact has written nothing that could be marked as read")]
     NothingToRead,
-    /// The channel does not take it, or the workspace cannot be asked.
+    /// The channel does not accept it, or the workspace cannot be reached.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -44,9 +44,10 @@ impl From<UpdateConversationError> for ReadReceiptError {
 }
 
 impl Workspace {
-    /// Sends a read receipt of the newest message of a conversation, and with `typing` that an
-    /// answer is being typed. It is neither queued nor repeated. Nothing in the conversation is
-    /// unread then.
+    /// Sends a read receipt of the newest message of a conversation.
+    ///
+    /// With `typing` it also reports that an answer is being typed. It is neither queued nor
+    /// repeated. Afterwards nothing in the conversation is unread.
     ///
     /// # Errors
     /// [`ReadReceiptError`]: there is nothing to send, or it could not be sent.
@@ -72,7 +73,7 @@ impl Workspace {
                     down()
                 })?;
             }
-            // A sandbox has nobody to send it to.
+            // A sandbox has no recipient.
             (None, NumberKind::Sandbox) => {}
             (None, _) => return Err(down().into()),
         }
@@ -80,10 +81,10 @@ impl Workspace {
     }
 }
 
-/// The number that a contact wrote to, and what the channel calls the newest message.
+/// The number that a contact wrote to, and the channel's id of the newest message.
 type Newest = (NumberId, Box<str>);
 
-/// What the contact of a conversation wrote last; `None`: there is no such conversation.
+/// Returns the contact's last message in a conversation; `None`: there is no such conversation.
 fn newest_of(
     store: &dyn View,
     workspace: &WorkspaceId,

@@ -15,13 +15,15 @@ use crate::messages::{
 };
 
 impl Workspace {
-    /// Writes to the contact of a conversation. It waits for the contact then, if it was open. With
-    /// an idempotency key a second call with the key and the same body answers what the first did,
-    /// for a day.
+    /// Writes to the contact of a conversation. An open conversation then waits for the contact.
+    ///
+    /// With an idempotency key a second call with the key and the same body returns the first
+    /// answer, for a day.
     ///
     /// # Errors
-    /// [`ReplyError`]: there is none, or what [`send_message`](Self::send_message) refuses; or the
-    /// key was used otherwise, as for another conversation.
+    /// [`ReplyError`]: there is no such conversation, or [`send_message`](Self::send_message)
+    /// refuses the message. Or the key was used for another request, for example in another
+    /// conversation.
     pub async fn reply(
         &self,
         id: ConversationId,
@@ -68,9 +70,9 @@ struct Reply {
     answers: Option<MessageId>,
     notes: SenderNotes,
     unique: u128,
-    /// Where mails come from.
+    /// The address that mails come from.
     mail_from: Option<Email>,
-    /// Why the channel did not take the reply's file.
+    /// The reason why the channel did not accept the reply's file.
     refused: Option<Failure>,
 }
 

@@ -1,6 +1,6 @@
-//! Until when a conversation may be answered with free text.
+//! The time until which a conversation may be answered with free text.
 //!
-//! It looks for what a reply would: an open service window of any connected number.
+//! It is read where a reply reads it: in the open service windows of all connected numbers.
 
 use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
 use postrider_store::{StoreError, View};
@@ -11,7 +11,7 @@ use crate::core::records;
 use crate::messages::service_window;
 use postrider_domain::unavailable::Unavailable;
 
-/// Until when a conversation may be answered with free text.
+/// The time until which a conversation may be answered with free text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyWindow {
     /// Always, as by e-mail.
@@ -23,7 +23,7 @@ pub enum ReplyWindow {
 }
 
 impl ReplyWindow {
-    /// Whether it is open at a moment.
+    /// Returns whether it is open at a moment.
     #[must_use]
     pub fn is_open(self, now: Timestamp) -> bool {
         match self {
@@ -33,7 +33,7 @@ impl ReplyWindow {
         }
     }
 
-    /// When it closes, or has closed.
+    /// Returns the time at which it closes, or has closed.
     #[must_use]
     pub const fn closes_at(self) -> Option<Timestamp> {
         match self {
@@ -44,7 +44,7 @@ impl ReplyWindow {
 }
 
 impl Workspace {
-    /// Until when each of these conversations may be answered with free text.
+    /// Returns the time until which each of these conversations may be answered with free text.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -54,7 +54,7 @@ impl Workspace {
     ) -> Result<Vec<ReplyWindow>, Unavailable> {
         let names = |(conversation, contact): &ConversationView| {
             let by_id = contact.user_id.clone().map(PartyId::from);
-            // As a reply is addressed.
+            // The order is that of a reply's recipient.
             let to = contact.phone.map(PartyId::from).or(by_id);
             (is_by_mail(conversation), to)
         };

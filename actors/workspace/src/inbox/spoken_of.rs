@@ -15,10 +15,10 @@ use crate::conversations::Direction;
 use crate::conversations::record::messages_prefix;
 use crate::messages::MessageState;
 
-/// How many messages of a conversation, the newest first, are looked at.
+/// The maximum number of a conversation's newest messages that are searched.
 const LOOKED_AT_MAX: usize = 32;
 
-/// What is read of a message, whatever else it has.
+/// The fields of a message that are read, whatever else it has.
 #[derive(Deserialize)]
 struct Named {
     direction: Direction,
@@ -26,7 +26,7 @@ struct Named {
     provider_id: Option<Box<str>>,
 }
 
-/// The message of a conversation that its channel calls this.
+/// Returns the message of a conversation with this id of its channel.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.

@@ -1,4 +1,4 @@
-//! A conversation's messages, with what became of each.
+//! A conversation's messages, with the status of each.
 
 use std::ops::ControlFlow;
 
@@ -18,41 +18,44 @@ use crate::messages::{MessageError, MessageState};
 pub struct ConversationMessage {
     /// The message.
     pub id: MessageId,
-    /// Who wrote it.
+    /// The direction, by its writer.
     pub direction: Direction,
-    /// The word of its [`MessageKind`](crate::messages::MessageKind), `email`, or what else the
-    /// contact sent.
+    /// The type of the content.
+    ///
+    /// It is the word of its [`MessageKind`](crate::messages::MessageKind), `email`, or the type of
+    /// other content of the contact.
     pub kind: String,
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// What became of it; `received` for one of the contact's.
+    /// The status; `received` for a message of the contact.
     pub status: &'static str,
-    /// Why it failed, if it did.
+    /// The reason for the failure, if it failed.
     pub error: Option<MessageError>,
-    /// When it was written.
+    /// The time of writing.
     pub at: Timestamp,
-    /// What its sender notes of one of the workspace's.
+    /// The sender's notes on a message of the workspace.
     pub notes: SenderNotes,
-    /// The file that it has.
+    /// The attached file.
     pub media: Option<WrittenMedia>,
-    /// What it has beside its text.
+    /// The content besides the text.
     pub content: Option<Box<WrittenContent>>,
 }
 
 /// A page of messages.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MessagesPage {
-    /// Those of the page, newest first.
+    /// The messages of the page, newest first.
     pub messages: Vec<ConversationMessage>,
-    /// How many there are on all pages.
+    /// The number of messages on all pages.
     pub total: usize,
 }
 
 impl Workspace {
-    /// What was written in a conversation, newest first: `limit` messages after the first `skip`.
+    /// Returns the messages of a conversation, newest first: `limit` of them after the first
+    /// `skip`.
     ///
     /// # Errors
-    /// [`ReadConversationError`]: there is none, or not now.
+    /// [`ReadConversationError`]: there is no such conversation, or the workspace is unavailable.
     pub async fn conversation_messages(
         &self,
         id: ConversationId,

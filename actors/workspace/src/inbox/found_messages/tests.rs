@@ -1,4 +1,4 @@
-//! The list against a model, and how much of the store it reads.
+//! Tests of the list against a model, and of its reads of the store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ fn phone(number: u64) -> Phone {
     Phone::from_digits(15_550_100_000 + number).unwrap()
 }
 
-/// The single message of this number: one a second, to one of so many phones.
+/// Returns the single message of this number: one a second, to one of so many phones.
 fn single(number: u64, phones: u64) -> MessageState {
     let at = Timestamp::from_millis(START + number * 1_000);
     let reference = (number.is_multiple_of(5)).then(|| format!("order-{}", number % 3));
@@ -67,7 +67,7 @@ fn write(store: &MemoryStore, state: &MessageState, is_indexed: bool) {
     store.commit(Group::new(None, &changes)).unwrap();
 }
 
-/// A broadcast to the first phones, of which nothing is sent yet; gives its messages.
+/// Writes a broadcast to the first phones, nothing of which is sent yet; returns its messages.
 fn broadcast(store: &MemoryStore, second: u64, recipients: u64) -> Vec<MessageState> {
     let at = Timestamp::from_millis(START + second * 1_000 + 500);
     let id = BroadcastId::from_parts(at, u128::from(second) << 64);
@@ -111,7 +111,7 @@ fn broadcast(store: &MemoryStore, second: u64, recipients: u64) -> Vec<MessageSt
     (0..count).map(|index| of.message(index).unwrap().unwrap()).collect()
 }
 
-/// All pages of a list.
+/// Returns all pages of a list.
 fn pages(store: &dyn View, filter: &MessageFilter, limit: usize) -> Vec<MessageState> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
@@ -179,7 +179,7 @@ fn it_has_what_a_look_at_everything_finds_in_pages_of_any_size() {
     }
 }
 
-/// Counts what is read.
+/// Counts the reads.
 #[derive(Debug, Clone, Default)]
 struct Reads(Arc<AtomicUsize>);
 

@@ -1,4 +1,4 @@
-//! What a message that came in is remembered by.
+//! The keys by which inbound messages are remembered.
 
 use expect_test::expect;
 
