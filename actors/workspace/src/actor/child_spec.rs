@@ -1,4 +1,4 @@
-//! How the supervisor starts a workspace's actor.
+//! The specification by which the supervisor starts a workspace's actor.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl ChildSpec for WorkspaceSpec {
     fn publish(&self, id: &WorkspaceId, placement: Placement<WorkspaceMessage>) {
         match (self.0.workspaces.slot(id), placement) {
             (Some(slot), placement) => slot.publish(placement),
-            // The workspace was deleted while its actor started. Nobody else would stop it.
+            // The workspace was deleted while its actor started. Nothing else would stop the actor.
             (None, Placement::Live(actor)) => actor.stop(None),
             (None, _) => {}
         }

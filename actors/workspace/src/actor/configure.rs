@@ -1,4 +1,4 @@
-//! Changing what a workspace is set to.
+//! Changes of a workspace's settings.
 
 use crate::core::settings::ChangeError;
 use postrider_store::view::codec;
@@ -25,7 +25,7 @@ use crate::templates::sync as template_sync;
 type RecordChange = (Vec<u8>, Option<Vec<u8>>);
 
 impl WorkspaceActor {
-    /// Changes what the workspace is set to, in its records and in the rules.
+    /// Changes the workspace's settings, in its records and in the rules.
     pub(crate) fn configure(
         &self,
         configure: Configure,
@@ -57,8 +57,9 @@ impl WorkspaceActor {
         Ok(())
     }
 
-    /// Takes up which numbers are connected, and remembers the only one of the pool if others have
-    /// joined it.
+    /// Updates the state to the connected numbers.
+    ///
+    /// If others have joined the only number of the pool, it is remembered.
     fn connect(&self, state: &mut WorkspaceState) {
         let before = state.core.pool.clone();
         state.connect();
@@ -71,7 +72,7 @@ impl WorkspaceActor {
         }
     }
 
-    /// Changes the state; what record has to change with it, or why nothing did.
+    /// Changes the state. Returns the record that changes with it, or the reason of the refusal.
     fn apply(
         &self,
         configure: Configure,
@@ -171,7 +172,8 @@ impl WorkspaceActor {
         Ok((key, Some(record)))
     }
 
-    /// The templates of a number that has a provider are brought up to date once it is durable.
+    /// Marks the templates of a number with a provider as outdated, to update them once this is
+    /// durable.
     fn want_templates(
         &self,
         number: &NumberInfo,
@@ -205,7 +207,7 @@ impl WorkspaceActor {
     }
 }
 
-/// Sets over which channels codes arrive, or what they are written in.
+/// Sets the channels over which codes arrive, or the texts of codes.
 fn set_ways_of_codes(configure: Configure, state: &mut WorkspaceState) {
     if let Configure::OtpChannels(steps) = configure {
         let before = state.profile.otp_channels.iter().map(|step| step.channel.as_str());

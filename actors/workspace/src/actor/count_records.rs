@@ -1,6 +1,6 @@
 //! The records of the counts of one-time passwords that a command changes.
 //!
-//! Their buffers are used again, since each send and check of a code has one.
+//! Their buffers are reused, since each send and check of a code has one.
 
 use postrider_domain::WorkspaceId;
 use postrider_store::{ChangeRef, Table};
@@ -11,7 +11,7 @@ use crate::core::otp::day_counts::{self, Row};
 #[derive(Debug)]
 pub(super) struct CountRecords {
     prefix: Vec<u8>,
-    /// Those of the values, and more that are kept for their memory.
+    /// The keys of the values, and more that are kept for their memory.
     keys: Vec<Vec<u8>>,
     values: Vec<[u8; day_counts::BYTES]>,
 }
@@ -21,7 +21,7 @@ impl CountRecords {
         Self { prefix: day_counts::prefix(workspace), keys: Vec::new(), values: Vec::new() }
     }
 
-    /// Takes the rows that changed, in place of those before.
+    /// Encodes the rows that changed, in place of the previous ones.
     pub(super) fn encode(&mut self, rows: &[Row]) {
         self.values.clear();
         for (at, (day, code, counts)) in rows.iter().enumerate() {
@@ -33,7 +33,7 @@ impl CountRecords {
         }
     }
 
-    /// The changes that write them.
+    /// Returns the changes that write them.
     pub(super) fn changes(&self) -> impl ExactSizeIterator<Item = ChangeRef<'_>> {
         self.keys.iter().zip(&self.values).map(|(key, value)| ChangeRef {
             table: Table::Analytics,

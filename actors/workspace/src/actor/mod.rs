@@ -39,12 +39,12 @@ use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::MessageId;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
-/// How long it waits to read unsent messages again when the store could not be read.
+/// The wait before unsent messages are read again if the store could not be read.
 const REDISPATCH_WAIT: Duration = Duration::from_secs(1);
 
 /// The actor's immutable half.
 pub struct WorkspaceActor {
-    /// What all workspaces share.
+    /// The state that all workspaces share.
     pub shared: Arc<Services>,
     /// Its own entry in the directory.
     pub slot: Arc<Slot>,
@@ -61,7 +61,7 @@ impl LoadedActor for WorkspaceActor {
         let loaded = recovery::load(&self.shared, &self.slot).await?;
         let (actor, held) = (myself.clone(), SharedHeld::default());
         let notify: Notify = Arc::new(move |group, result| {
-            // An actor that has stopped has nobody left to answer.
+            // An actor that has stopped has no callers left.
             drop(actor.cast(WorkspaceMessage::Committed(group, result)));
         });
         let (gate, releaser) = (Gate::new(Arc::clone(&held)), self.shared.releaser.clone());
@@ -78,9 +78,9 @@ impl LoadedActor for WorkspaceActor {
         let ways = ((subscriber, gate), (numbers, carry));
         let mut loaded = WorkspaceState::new(loaded, ways, counted, &self.slot);
         loaded.connect();
-        // Of what a predecessor had written, nobody may have been answered.
+        // Subscribers may not have been notified of the entries that a predecessor wrote.
         self.slot.subscribers.log_has_grown(&self.shared.webhooks);
-        // Behind the answers of a number that have come already.
+        // This comes behind the answers of a number that have already arrived.
         drop(myself.cast(WorkspaceMessage::Redispatch));
         Ok(loaded)
     }
@@ -105,7 +105,7 @@ impl LoadedActor for WorkspaceActor {
 }
 
 impl WorkspaceActor {
-    /// Carries out commands that came together. What they want done is submitted together too.
+    /// Carries out commands that arrived together. Their effects are also submitted together.
     fn carry_out(
         &self,
         myself: &ActorRef<WorkspaceMessage>,
@@ -121,7 +121,7 @@ impl WorkspaceActor {
         state.finish_kept()
     }
 
-    /// Does what a message asks for, unless it has to be refused.
+    /// Carries out a message, unless it has to be refused.
     fn admit(
         &self,
         myself: &ActorRef<WorkspaceMessage>,
@@ -129,9 +129,9 @@ impl WorkspaceActor {
         state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
         if !self.shared.writer.is_healthy() {
-            // Nothing could be made durable, so nothing is begun; what is durable stays known.
+            // Nothing could be made durable, so nothing is started; durable state stays known.
             match message {
-                // What it hands over is durable, and nobody would ask for it a second time.
+                // Its messages are durable, and nothing would ask for it a second time.
                 WorkspaceMessage::Committed(..)
                 | WorkspaceMessage::Redispatch
                 | WorkspaceMessage::HandedBack(_)
@@ -141,7 +141,7 @@ impl WorkspaceActor {
                     return Ok(());
                 }
                 WorkspaceMessage::Claims(claims) => {
-                    // What it claims it asks for again.
+                    // The number repeats its request to claim.
                     state.unreleased.extend(claims.released);
                     return Ok(());
                 }
@@ -156,7 +156,7 @@ impl WorkspaceActor {
             }
         }
         if message.is_command() && !self.shared.writer.has_room() {
-            // Before anything has changed, so that nothing has happened.
+            // This comes before any change, so that the refusal leaves none.
             refuse(message, Unavailable::because(UnavailableReason::Overloaded));
             return Ok(());
         }
@@ -224,7 +224,7 @@ impl WorkspaceActor {
         state.finish_command(held, can_be_kept)
     }
 
-    /// Takes note that `group` is durable; what waited for that was sent.
+    /// Records that `group` is durable; the outputs that waited for it were sent.
     fn committed(&self, group: GroupNumber, state: &mut WorkspaceState) {
         let pending = &mut state.pending;
         state.recent.committed(&self.slot.reading_ahead, |visit| pending.committed(group, visit));
@@ -234,8 +234,9 @@ impl WorkspaceActor {
         state.gate.committed(group);
     }
 
-    /// Sees to what time has brought, a slice for each commit, so that commands get their turn and
-    /// the writer's queue does not overflow.
+    /// Does the work that has become due, one slice for each commit.
+    ///
+    /// So commands get their turn, and the writer's queue does not overflow.
     fn beat(
         &self,
         myself: &ActorRef<WorkspaceMessage>,
@@ -254,7 +255,7 @@ impl WorkspaceActor {
                 }
             }
         } else if state.gate.is_clear() {
-            // Nothing to commit, so no commit brings the next slice.
+            // There is nothing to commit, so no commit brings the next slice.
             drop(myself.cast(WorkspaceMessage::Tick));
         } else {
             state.subscriber.hurry();
@@ -262,17 +263,16 @@ impl WorkspaceActor {
         Ok(())
     }
 
-    /// Hands over again what is not answered for.
+    /// Dispatches the messages without a final answer again.
     fn redispatch(&self, myself: &ActorRef<WorkspaceMessage>, state: &WorkspaceState) {
         let mut unsent = state.core.unsent();
-        // Those at the gate are not durable yet, and go out when they are.
+        // Messages at the gate are not durable yet, and are sent when they are.
         state.gate.retain_absent(&mut unsent);
         self.shared.numbers.recover(unsent);
         self.read_unsent_messages(myself, state);
     }
 
-    /// Counts one-time passwords, and reports to the operator many to one country that nobody
-    /// submits.
+    /// Counts one-time passwords, and reports many unsubmitted ones to one country to the operator.
     fn note_figures(&self, state: &mut WorkspaceState) {
         self.shared.courier.figures.add(&mut state.effects.steps);
         let new = std::mem::take(&mut state.effects.otps);
@@ -288,11 +288,12 @@ impl WorkspaceActor {
         }
     }
 
-    /// Has the unsent messages read from their records, on a thread that may block; what was read
-    /// comes back as [`WorkspaceMessage::Recovered`].
+    /// Has the unsent messages read from their records, on a thread that may block.
+    ///
+    /// The result arrives as [`WorkspaceMessage::Recovered`].
     fn read_unsent_messages(&self, myself: &ActorRef<WorkspaceMessage>, state: &WorkspaceState) {
         let unsent = state.core.hot.messages.iter().map(|(id, _)| id);
-        // Those at the gate are not durable yet, and go out when they are.
+        // Messages at the gate are not durable yet, and are sent when they are.
         let ids = state.gate.absent(unsent);
         self.read_messages(myself, ids, WorkspaceMessage::Recovered);
     }
@@ -311,7 +312,7 @@ impl WorkspaceActor {
         let myself = myself.clone();
         drop(tokio::task::spawn_blocking(move || {
             match messages::unsent(&*store, &slot.id, &ids) {
-                // An actor that has stopped has them read again by its successor.
+                // If the actor has stopped, its successor has them read again.
                 Ok(messages) => drop(myself.cast(read(messages))),
                 Err(error) => {
                     tracing::error!(workspace = %slot.id, %error, "unsent messages cannot be read");
@@ -321,7 +322,7 @@ impl WorkspaceActor {
         }));
     }
 
-    /// Notes answers, and notifies the number when that is durable.
+    /// Records outcomes, and notifies the number when that is durable.
     fn settle(&self, answers: Outcomes, state: &mut WorkspaceState) -> Result<(), StateLost> {
         let Outcomes { number, settled, ack_to } = answers;
         let numbers = &self.shared.numbers;
@@ -329,9 +330,9 @@ impl WorkspaceActor {
         state.settle(self.shared.store.as_ref(), (number, settled), held)
     }
 
-    /// Lets a number hand over what it claims, once that is durable.
+    /// Lets a number hand over the messages that it claims, once that is durable.
     fn claim(&self, claims: Claims, state: &mut WorkspaceState) -> Result<(), StateLost> {
-        // What it claims now it may have given up before.
+        // The number may have given up earlier the claims that it now asks for.
         state.release_late()?;
         let Claims { number, released, asked } = claims;
         let (ticket, asked) = asked.unzip();
@@ -341,22 +342,24 @@ impl WorkspaceActor {
         let asked = waiting::claimable(&self.shared, (number, ticket), asked, state);
         let messages = claims::claim(&mut state.core, number, asked, &mut state.effects);
         let Some(ticket) = ticket else {
-            // At once: a crash before it is durable makes unknown what was surely not taken.
+            // This is submitted at once. A crash before it is durable would make messages unknown
+            // that were surely not accepted.
             return state.finish(None);
         };
         let numbers = Arc::clone(&self.shared.numbers);
         state.finish(Some(PendingReply::Claimed(numbers, number, Granted { ticket, messages })))
     }
 
-    /// Hands messages over again that are still not answered for. What becomes of those that are
-    /// claimed only their number can know. Those whose number was disconnected fail, as it fails
-    /// what it has not handed over.
+    /// Dispatches messages again that are still without an outcome.
+    ///
+    /// Only their number can know the outcome of claimed ones. If their number was disconnected,
+    /// they fail, as it fails the messages that it has not handed over.
     fn recover(
         &self,
         mut messages: Vec<Outbound>,
         state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
-        // Those moved meanwhile that are not durable yet go out when they are.
+        // Messages that were moved meanwhile and are not durable yet are sent when they are.
         state.gate.retain_absent(&mut messages);
         let messages = state.core.recovered(messages);
         let (messages, lost): (Vec<_>, Vec<_>) = messages
@@ -380,7 +383,7 @@ impl WorkspaceActor {
         })
     }
 
-    /// Stops the actor when it holds nothing that a new one would not read from the store.
+    /// Stops the actor if a new one would read its whole state from the store.
     fn passivate(&self, myself: &ActorRef<WorkspaceMessage>, state: &WorkspaceState) {
         if state.behind
             || !state.core.hot.is_empty()
@@ -389,7 +392,7 @@ impl WorkspaceActor {
         {
             return;
         }
-        // Before its successor can look for it.
+        // This comes before the successor can look for it.
         *self.slot.sweeps.lock() = Some(state.sweeping.cursors().clone());
         if passivate(&self.slot) {
             myself.stop(None);

@@ -1,8 +1,8 @@
 //! Moves messages from a number of the pool that is down to another one.
 //!
-//! The number returns what waits, and has it no more. Then the new number is noted and the message
-//! is dispatched to it, in this order: after a crash in between it goes out once, through the one
-//! that is noted.
+//! The number returns its waiting messages and forgets them. Then the new number is recorded and
+//! the message is dispatched to it, in this order. After a crash in between it is sent once,
+//! through the recorded number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use crate::otp;
 use crate::services::Services;
 use postrider_domain::unavailable::Unavailable;
 
-/// Most messages of one commit.
+/// The maximum number of messages in one commit.
 const MOVED_MAX: usize = 200;
 
-/// Asks the numbers that are down for what waits, if another one can send it.
+/// Asks the numbers that are down for their waiting messages, if another one can send them.
 pub(super) fn ask(numbers: &Numbers, state: &WorkspaceState) {
     let patience = state.core.rules.messages.reassign_after;
     for Down { number, slot, since, wanted } in down(state) {
@@ -36,7 +36,7 @@ pub(super) fn ask(numbers: &Numbers, state: &WorkspaceState) {
     }
 }
 
-/// The numbers that have been down for so long that another one sends their messages.
+/// Returns the numbers that have been down for so long that another one sends their messages.
 pub(super) fn down_for_long(state: &WorkspaceState) -> Vec<NumberId> {
     let patience = state.core.rules.messages.reassign_after;
     let long = down(state).filter(|it| it.wanted.templates && it.since >= patience);
@@ -47,13 +47,13 @@ pub(super) fn down_for_long(state: &WorkspaceState) -> Vec<NumberId> {
 struct Down<'a> {
     number: NumberId,
     slot: &'a Arc<NumberSlot>,
-    /// How long it has been.
+    /// The time for which it has been down.
     since: Duration,
-    /// What others can send of what it has.
+    /// The kinds of its messages that others can send.
     wanted: Wanted,
 }
 
-/// The numbers that are down, if others of the pool are up.
+/// Returns the numbers that are down, if others of the pool are up.
 fn down(state: &WorkspaceState) -> impl Iterator<Item = Down<'_>> {
     let (core, now) = (&state.core, state.core.now());
     let slots = if core.pool.is_choice() { state.slots() } else { &[] };
@@ -90,7 +90,7 @@ pub(super) fn take(
                 context.effects.outbound.push(HandedOver::from(moved));
             }
             Ok(Moved::Stays) => back.push(message),
-            // One that is over was settled without its number.
+            // A message that has ended was settled without its number.
             Ok(Moved::Over) => waiting::give_back_moved(&mut context, &message),
             Err(error) => {
                 tracing::warn!(%error, "a message waits for its number, which is down");
@@ -98,7 +98,7 @@ pub(super) fn take(
             }
         }
     }
-    // The number may have got it again from its record meanwhile.
+    // The number may meanwhile have received it again from its record.
     shared.numbers.recover(back);
     state.finish(None)
 }

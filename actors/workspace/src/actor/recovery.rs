@@ -1,4 +1,4 @@
-//! Rebuilding a workspace from what is durable.
+//! Rebuilds a workspace from its durable state.
 
 use std::sync::Arc;
 
@@ -22,14 +22,15 @@ use crate::recovered::RebuildError;
 use crate::templates;
 use postrider_store::view::event_log::{self, End};
 
-/// Why a workspace could not be rebuilt.
+/// The reason why a workspace could not be rebuilt.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The store does not answer; it may later.
+    /// The store does not answer; it may answer later.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What the store keeps cannot be read: trying again does not help. Not transparent, since the
-    /// supervisor looks for [`Damaged`] among the sources.
+    /// The data in the store cannot be read: a retry does not help.
+    ///
+    /// It is not transparent, since the supervisor looks for [`Damaged`] among the sources.
     #[error("{0}")]
     Damaged(#[from] Damaged),
     /// Reading it panicked.
@@ -42,7 +43,7 @@ pub async fn load(
     shared: &Arc<Services>,
     slot: &Arc<Slot>,
 ) -> Result<(Core, WorkspaceRecords, End), LoadError> {
-    // What a predecessor has put into the writer's queue must be settled before it is read.
+    // A predecessor's entries in the writer's queue must be settled before the store is read.
     shared.writer.barrier().await.map_err(|error| {
         StoreError::Failed(format!("the writer did not settle what was queued: {error}"))
     })?;
@@ -107,20 +108,21 @@ fn read(
         full: FullNumbers::default(),
         opt_out: Arc::clone(&shared.opt_out),
     };
-    // What a predecessor knew may not have become durable.
+    // A predecessor's state may not have become durable.
     shared.portfolios.look_again(id);
     let log_end = event_log::end(store, id).map_err(park_if_damaged)?;
     read_budgets(shared, id, &records.numbers, now);
     Ok((core, records, log_end))
 }
 
-/// Reads who counts towards the budgets of the numbers, which may take long, before the actor needs
-/// it.
+/// Reads the recipients that count towards the numbers' budgets, before the actor needs them.
+///
+/// Reading them may take long.
 fn read_budgets(shared: &Services, id: &WorkspaceId, numbers: &[NumberInfo], now: Timestamp) {
     for portfolio in numbers.iter().filter_map(portfolio_of) {
         let read = shared.portfolios.with(shared.store.as_ref(), (id, portfolio), now, |_| ());
         if let Err(error) = read {
-            // Whoever needs it reads it again.
+            // The next use of the budget reads it again.
             tracing::warn!(workspace = %id, %error, "a budget is not read yet");
         }
     }

@@ -11,13 +11,13 @@ use postrider_store::{Log, Position, StoreError};
 /// The messages of the snapshots' actor.
 #[derive(Debug)]
 pub enum SnapshotMessage {
-    /// See whether a snapshot is due, and take it.
+    /// Check whether a snapshot is due, and take it.
     Consider,
-    /// What was under way has ended.
+    /// The attempt in progress has ended.
     Ended(Ending),
 }
 
-/// How considering a snapshot ended.
+/// The outcome of a check for a due snapshot.
 #[derive(Debug, Clone, Copy)]
 pub enum Ending {
     /// None is due yet.
@@ -31,40 +31,43 @@ pub enum Ending {
 /// The snapshots' actor.
 #[derive(Clone)]
 pub struct Snapshots {
-    /// Where snapshots are kept.
+    /// The directory of the snapshots.
     pub dir: Arc<SnapshotDir>,
     /// The log that they are folded from.
     pub log: Arc<dyn Log>,
-    /// Bytes of journal since the last snapshot at which the next one is due, at the least.
+    /// The minimum bytes of journal since the last snapshot at which the next one is due.
     pub journal_bytes_min: u64,
-    /// Bytes of the whole log above which one is due as soon as anything came since the last one:
-    /// a log that is full grows no more.
+    /// The bytes of the whole log above which a snapshot is due after any new entry.
+    ///
+    /// A full log does not grow any more.
     pub whole_log_bytes_max: Option<u64>,
-    /// Where the newest snapshot stands at the start.
+    /// The position of the newest snapshot at the start.
     pub newest: Position,
-    /// The rebases of the clock that the log comes past.
+    /// The rebases of the clock that the log passes.
     pub rebases: Rebases,
-    /// Which workspaces the newest snapshot keeps as they are.
+    /// The workspaces that the newest snapshot keeps unchanged.
     pub kept: KeptAside,
 }
 
-/// Most beats that are passed over after failures: about a quarter of an hour.
+/// The maximum number of beats that are skipped after failures: about a quarter of an hour.
 const PASSED_OVER_MAX: u32 = 1024;
 
-/// What the snapshots' actor remembers.
+/// The state of the snapshots' actor.
 #[derive(Debug, Default)]
 pub struct Schedule {
     under_way: bool,
     /// The last snapshot: the journal must outgrow it before the next one.
     last: Taken,
-    /// Beats to pass over after the next failure. An attempt reads all there is, so one that
-    /// fails, as it does on a full disk, is not repeated at every beat.
+    /// The number of beats to skip after the next failure.
+    ///
+    /// An attempt reads the whole journal, so one that fails, as on a full disk, is not repeated at
+    /// every beat.
     patience: u32,
     passed_over: u32,
 }
 
 impl Schedule {
-    /// Whether to see to a snapshot at this beat.
+    /// Returns whether to check for a due snapshot at this beat.
     const fn begin(&mut self) -> bool {
         if self.under_way {
             return false;
@@ -127,7 +130,7 @@ impl Actor for Snapshots {
     }
 }
 
-/// Notifies the actor that a snapshot has ended, also when it ended in a panic.
+/// Notifies the actor that an attempt has ended, also after a panic.
 struct Ended {
     actor: ActorRef<SnapshotMessage>,
     ending: Ending,
@@ -135,7 +138,7 @@ struct Ended {
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // The actor has stopped when the engine has.
+        // The actor has stopped if the engine has.
         drop(self.actor.cast(SnapshotMessage::Ended(self.ending)));
     }
 }

@@ -1,4 +1,4 @@
-//! A workspace's actor while it runs: the core, what is on its way to the store, and who waits.
+//! The state of a workspace's running actor: the core, pending commits, and waiting callers.
 
 use postrider_store::view::event_log;
 use std::cell::Cell;
@@ -36,54 +36,55 @@ use crate::messages::used_with;
 use crate::otp;
 use postrider_channel::outcome::FinalOutcome;
 
-/// Most answers that are noted in one commit.
+/// The maximum number of outcomes that are recorded in one commit.
 const SETTLED_MAX: usize = 1000;
-/// Most bytes of the event log in one commit of answers.
+/// The maximum bytes of the event log in one commit of outcomes.
 pub(super) const LOG_BYTES_MAX: usize = 128 * 1024;
-/// Effects of so many bytes are submitted, whether or not more commands came with them: a batch of
-/// few kilobytes counts as bulk for the writer.
+/// The bytes of effects after which they are submitted, even if more commands arrived with them.
+///
+/// A batch of a few kilobytes counts as bulk for the writer.
 const TOGETHER_BYTES_MAX: usize = 4 * 1024;
-/// Most messages that are given up in one commit.
+/// The maximum number of messages that are given up in one commit.
 const OVERDUE_MAX: usize = 250;
 
-/// The actor's mutable half; nothing until it is loaded.
+/// The actor's mutable half; it exists once the actor is loaded.
 pub struct WorkspaceState {
     pub(crate) core: Core,
     /// The workspace's own record, for changes of it.
     pub(crate) profile: Profile,
     /// Connected numbers, oldest first.
     pub(crate) numbers: Vec<NumberInfo>,
-    /// The numbers of all workspaces, which take what goes out.
+    /// The numbers of all workspaces, which receive outgoing messages.
     all_numbers: Arc<Numbers>,
     /// The recipients that count towards the budgets of portfolios.
     portfolios: Arc<Portfolios>,
-    /// What is committed.
+    /// The committed state.
     pub(crate) store: Arc<dyn View>,
-    /// What carries out steps of chains.
+    /// The function that carries out steps of chains.
     carry: Carry,
     /// The entries of the same numbers: they know which are down.
     slots: Vec<(NumberId, Arc<NumberSlot>)>,
-    /// Where the event log ends, with what is not durable yet.
+    /// The end of the event log, including entries that are not durable yet.
     pub(crate) log_end: event_log::End,
     /// Entries of the log that subscribers were not notified of.
     pub(crate) unannounced: Unannounced,
     pub(crate) subscriber: Subscriber,
     pub(crate) gate: Gate,
-    /// Of the commands since the last submit; kept for its memory.
+    /// The effects of the commands since the last submit; kept for their memory.
     pub(crate) effects: Effects,
     /// The answers of these commands.
     answers: Vec<PendingReply>,
     /// Changes of records that are not known to be durable.
     pub(crate) pending: Pending,
-    /// The keys of what became durable of late, while somebody reads beside.
+    /// The keys of records that became durable recently, while a task reads beside the actor.
     pub(crate) recent: Recent,
-    /// How many records the running command has read.
+    /// The number of records that the running command has read.
     reads: Cell<usize>,
-    /// The sweep of what is kept for a time only.
+    /// The sweep of records with a limited retention.
     pub(crate) sweeping: Sweeping,
     /// The callers that wait for outcomes of messages.
     waiters: Waiters,
-    /// The number's outcomes that came while storage failed: they are recorded later.
+    /// The number's outcomes that arrived while storage failed: they are recorded later.
     pub(crate) unrecorded: Vec<Outcomes>,
     /// Messages that wait for the budget of their number's portfolio.
     pub(crate) waiting: Waiting,
@@ -93,13 +94,13 @@ pub struct WorkspaceState {
     credits_key: Vec<u8>,
     /// The records of the counts that a command changes.
     counts: CountRecords,
-    /// Time has brought more than was seen to.
+    /// Set if due work is left for the next slice.
     pub(crate) behind: bool,
-    /// Who waits for time's work to be done.
+    /// The callers that wait until the due work is done.
     pub(crate) barriers: Vec<oneshot::Sender<()>>,
 }
 
-/// The commit of something that is already part of the state failed, so the state must go.
+/// The commit of a change that is already part of the state failed, so the state is lost.
 #[derive(Debug, thiserror::Error)]
 #[error("the workspace's state is ahead of what is durable: {0}")]
 pub(crate) struct StateLost(#[from] CommitError);
@@ -111,7 +112,7 @@ impl WorkspaceState {
         (portfolios, store): (Arc<Portfolios>, Arc<dyn View>),
         slot: &Slot,
     ) -> Self {
-        // Of one that died nothing is left here: its deletions may not be durable.
+        // After a crash the cursors are lost: the deletions of that actor may not be durable.
         let sweeps = slot.sweeps.lock().take().unwrap_or_default();
         Self {
             core,
@@ -143,8 +144,10 @@ impl WorkspaceState {
         }
     }
 
-    /// Finishes a command. The effects of one that can be kept stay until the commands that came
-    /// with it are carried out, if those see them: they are not among the pending ones yet.
+    /// Finishes a command.
+    ///
+    /// If its effects can be kept, they stay until the commands that arrived with it are carried
+    /// out. Those must see them: kept effects are not among the pending ones yet.
     pub(crate) fn finish_command(
         &mut self,
         mut answer: PendingReply,
@@ -158,12 +161,12 @@ impl WorkspaceState {
         }
     }
 
-    /// Submits the effects of commands that were kept for others, if there are any.
+    /// Submits the kept effects of commands, if there are any.
     pub(crate) fn finish_kept(&mut self) -> Result<(), StateLost> {
         if self.answers.is_empty() { Ok(()) } else { self.finish(None) }
     }
 
-    /// Has the effects made durable, then lets `held` and the messages out.
+    /// Submits the effects, and releases `held` and the messages once they are durable.
     pub(crate) fn finish(&mut self, held: Option<PendingReply>) -> Result<(), StateLost> {
         self.answers.extend(held);
         if self.effects.can_be_refused() {
@@ -200,10 +203,11 @@ impl WorkspaceState {
         Ok(())
     }
 
-    /// Holds what may go out once `group` is durable: messages, answers, and who waited for an
-    /// outcome that it records. Takes up who waits for outcomes.
+    /// Holds the outputs that wait for `group` to be durable: messages, answers and outcomes.
+    ///
+    /// Also registers the callers that wait for outcomes.
     fn hold(&mut self, group: GroupNumber) {
-        // The command of an answer that is followed was submitted alone.
+        // A traced command was submitted alone.
         if let [held] = &mut *self.answers
             && let Some(trace) = held.trace()
         {
@@ -222,7 +226,8 @@ impl WorkspaceState {
         });
         let calls =
             calls.drain(..).map(|call| PendingReply::Step(Arc::clone(&self.carry), Box::new(call)));
-        // Before the answers: who hears one sees the number go by what it has reported.
+        // These precede the answers: a caller with an answer finds that the number applies its
+        // facts.
         let facts = facts.drain(..).map(|(number, facts)| {
             PendingReply::Facts(Arc::clone(&self.all_numbers), number, facts)
         });
@@ -235,7 +240,7 @@ impl WorkspaceState {
         }
     }
 
-    /// Gives an answer that changed nothing, once all that it may report is durable.
+    /// Sends an answer that changed nothing, once everything that it may report is durable.
     pub(crate) fn pass(&mut self, held: PendingReply) {
         if !self.gate.is_clear() {
             self.subscriber.hurry();
@@ -253,7 +258,7 @@ impl WorkspaceState {
         });
         self.counts.encode(&self.effects.counted);
         let mut counts = self.counts.changes();
-        // At most the balance and one count on the hot path: no allocation for them.
+        // The hot path has at most the balance and one count, without an allocation.
         let (one, two, many): (_, _, Vec<_>);
         let is_hot = self.effects.changes.is_empty() && counts.len() <= 1;
         let changes: &[ChangeRef<'_>] = match (balance, counts.next()) {
@@ -291,8 +296,10 @@ impl WorkspaceState {
         Ok(group)
     }
 
-    /// Records a number's outcomes, in parts, because a commit is bounded, and then lets `held`
-    /// out. Outcomes whose records cannot be read now are recorded later.
+    /// Records a number's outcomes, then releases `held`.
+    ///
+    /// The outcomes are split into parts, because a commit is bounded. Outcomes whose records
+    /// cannot be read now are recorded later.
     pub(crate) fn settle(
         &mut self,
         store: &dyn View,
@@ -303,7 +310,7 @@ impl WorkspaceState {
             if count % SETTLED_MAX == SETTLED_MAX - 1 || self.effects.log.len() > LOG_BYTES_MAX {
                 self.finish(None)?;
             }
-            // Nobody waits for it; a crash before it is durable hands the message over again.
+            // No caller waits for it; a crash before it is durable dispatches the message again.
             self.effects.deferrable = true;
             match origin {
                 Origin::Otp { request_id: id, number: message } => {
@@ -318,7 +325,7 @@ impl WorkspaceState {
                         self.unrecorded.push(Outcomes { number, settled, ack_to: None });
                     }
                 }
-                // The broadcast takes it.
+                // The broadcast handles it.
                 Origin::Broadcast { .. } => {}
             }
         }
@@ -335,8 +342,9 @@ impl WorkspaceState {
         Ok(())
     }
 
-    /// Ends messages whose life is long over and that no number has. Returns whether there may be
-    /// more.
+    /// Ends messages that expired long ago and that no number has.
+    ///
+    /// Returns whether there may be more.
     pub(crate) fn give_up_overdue(&mut self, store: &dyn View) -> bool {
         let overdue = self.core.hot.messages.overdue(self.core.now(), OVERDUE_MAX);
         let more = overdue.len() == OVERDUE_MAX;
@@ -355,7 +363,7 @@ impl WorkspaceState {
         more
     }
 
-    /// Takes up which numbers are connected.
+    /// Updates the state to the connected numbers.
     pub(crate) fn connect(&mut self) {
         let pool = Pool::of(&self.core.id, &self.numbers, self.profile.alone);
         self.core.number = pool.first();
@@ -367,12 +375,12 @@ impl WorkspaceState {
         self.slots = self.numbers.iter().map(|number| (number.id, all.slot(number.id))).collect();
     }
 
-    /// The connected numbers, with what they do.
+    /// Returns the connected numbers with their entries.
     pub(crate) fn slots(&self) -> &[(NumberId, Arc<NumberSlot>)] {
         &self.slots
     }
 
-    /// What a command sees and changes.
+    /// Returns the context in which a command reads and changes the state.
     pub(crate) fn context<'a>(&'a mut self, store: &'a dyn View) -> Context<'a> {
         self.reads.set(0);
         Context {

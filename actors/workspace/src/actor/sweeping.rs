@@ -1,8 +1,8 @@
-//! The one chain of slices by which a workspace's actor has deleted what is kept for a time only.
+//! The single chain of slices that deletes a workspace's records with a limited retention.
 //!
-//! The actor asks for a turn, has a slice read on a thread that may block, submits its deletions,
-//! and goes on when they are durable. What a command changes meanwhile wins: a slice that would
-//! delete such a record is read again.
+//! The actor asks for a turn, has a slice read on a thread that may block, and submits its
+//! deletions. It continues when they are durable. A change by a command meanwhile wins: a slice
+//! that would delete such a record is read again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,23 +24,23 @@ use crate::sweep::{
 };
 use crate::{analytics, broadcasts, conversations, idempotency, messages, otp};
 
-/// How long a kind rests whose records cannot be read.
+/// The pause of a kind whose records cannot be read.
 const REST: Duration = Duration::from_secs(60);
-/// Most looks of one turn that find nothing to delete.
+/// The maximum number of looks in one turn that find nothing to delete.
 const LOOKS_MAX: usize = 20;
 
-/// Reads the keys of some records that are over, and moves the cursor behind them.
+/// Reads the keys of some records that have ended, and moves the cursor behind them.
 type ReadSlice = fn(&Look<'_>, &mut SweepCursor) -> Result<RecordKeys, StoreError>;
-/// Gives what the keys of a workspace's records begin with.
+/// Returns the prefix of the keys of a workspace's records.
 type PrefixOf = fn(&WorkspaceId) -> Vec<u8>;
 
 /// One kind of records that end by age.
 struct Kind {
     name: &'static str,
     read: ReadSlice,
-    /// Those that may be written behind the cursor.
+    /// The records that may be written behind the cursor.
     late: Option<(Table, PrefixOf)>,
-    /// Whether its records end by their age, and not because somebody deleted them.
+    /// Set if its records end by their age, not by a deletion.
     by_age: bool,
 }
 
@@ -58,7 +58,7 @@ impl Kind {
     }
 }
 
-/// Every kind, each at the place of its cursor.
+/// All kinds, each at the index of its cursor.
 static ALL: [Kind; KINDS] = [
     Kind::new("idempotency keys", idempotency::ended).late(Table::Idempotency, idempotency::ends),
     Kind::new("ids of inbound messages", inbound_messages::long_ago)
@@ -81,21 +81,21 @@ static ALL: [Kind; KINDS] = [
     Kind::new("days of conversations", analytics::long_past::<{ conversations::DAYS }>),
 ];
 
-/// A workspace's sweep: how far it is, and what it is at.
+/// A workspace's sweep: its cursors and the step of its chain.
 #[derive(Debug)]
 pub(crate) struct Sweeping {
     cursors: SweepCursors,
     chain: Chain,
 }
 
-/// What the chain is at. There is one for each workspace.
+/// The step of the chain. There is one chain for each workspace.
 #[derive(Debug, Default)]
 enum Chain {
     #[default]
     Idle,
     /// It waits for its turn.
     Waiting,
-    /// A slice is read, which may not see these changes: whether each writes its record.
+    /// A slice is being read, which may not see these changes: set if the change writes its record.
     Reading(HashMap<(Table, Vec<u8>), bool>),
     /// It waits for this group, which has the slice's deletions, to be durable.
     Settling { group: GroupNumber, _turn: Turn },
@@ -116,12 +116,12 @@ impl Sweeping {
         &self.cursors
     }
 
-    /// Ends the chain: nothing can be made durable now. A later tick begins another one.
+    /// Ends the chain: nothing can be made durable now. A later tick starts another one.
     pub(crate) fn stop(&mut self) {
         self.chain = Chain::Idle;
     }
 
-    /// Notes what a command changes.
+    /// Records the changes of a command.
     pub(crate) fn changed(&mut self, workspace: &WorkspaceId, changes: &Changes) {
         for (table, key, value) in changes.iter() {
             match &mut self.chain {
@@ -134,7 +134,7 @@ impl Sweeping {
         }
     }
 
-    /// Notes that `group` is durable. Returns whether the chain waited for it.
+    /// Records that `group` is durable. Returns whether the chain waited for it.
     pub(crate) fn committed(&mut self, group: GroupNumber) -> bool {
         let waited = matches!(&self.chain, Chain::Settling { group: of, .. } if *of <= group);
         if waited {
@@ -143,7 +143,7 @@ impl Sweeping {
         waited
     }
 
-    /// Moves the cursors back to a record that they would not come to.
+    /// Moves the cursors back to a record that they would not reach.
     fn written(&mut self, workspace: &WorkspaceId, table: Table, key: &[u8]) {
         for (kind, cursor) in ALL.iter().zip(&mut self.cursors.of) {
             let late = kind.late.filter(|(of, _)| *of == table);
@@ -153,15 +153,16 @@ impl Sweeping {
         }
     }
 
-    /// Begins to read a slice, of what `pending` is not known to be seen by.
+    /// Starts to read a slice, which may not see the `pending` changes.
     fn begin(&mut self, pending: &Pending) -> SweepCursors {
         let unseen = pending.keys().map(|(table, key, writes)| ((table, key.to_vec()), writes));
         self.chain = Chain::Reading(unseen.collect());
         self.cursors.clone()
     }
 
-    /// Takes up a slice. Returns what is to be deleted; `None` if the slice has to be read again,
-    /// because a record of it has changed meanwhile.
+    /// Ends the reading of a slice and returns the records to delete.
+    ///
+    /// `None` if the slice must be read again, because one of its records has changed meanwhile.
     fn take(
         &mut self,
         workspace: &WorkspaceId,
@@ -176,7 +177,7 @@ impl Sweeping {
             }
             Some(_) => None,
             None => {
-                // It panicked, and might again.
+                // The slice panicked, and might panic again.
                 self.cursors.of.iter_mut().for_each(|cursor| cursor.postpone(now.plus(REST)));
                 Some(Vec::new())
             }
@@ -189,7 +190,7 @@ impl Sweeping {
 }
 
 impl WorkspaceActor {
-    /// Begins a chain of slices if something may be over, unless one is under way.
+    /// Starts a chain of slices if records may have ended, unless a chain is running.
     pub(crate) fn sweep(&self, myself: &ActorRef<WorkspaceMessage>, state: &mut WorkspaceState) {
         if !state.sweeping.is_idle() || !state.sweeping.cursors.is_due(state.core.now()) {
             return;
@@ -198,13 +199,13 @@ impl WorkspaceActor {
         let (myself, turns) = (myself.clone(), self.shared.sweep_turns.clone());
         drop(tokio::spawn(async move {
             if let Some(turn) = turns.take().await {
-                // An actor that has stopped has nothing swept.
+                // An actor that has stopped sweeps nothing.
                 drop(myself.cast(WorkspaceMessage::Sweep(SweepStep::Turn(turn))));
             }
         }));
     }
 
-    /// Takes the chain a step further.
+    /// Moves the chain one step further.
     pub(crate) fn sweep_on(
         &self,
         myself: &ActorRef<WorkspaceMessage>,
@@ -254,8 +255,9 @@ impl WorkspaceActor {
 }
 
 impl WorkspaceState {
-    /// Submits a slice's deletions. The chain goes on when they are durable, and so is what the
-    /// slice could not see.
+    /// Submits a slice's deletions.
+    ///
+    /// The chain continues when they and the changes that the slice could not see are durable.
     fn delete(&mut self, slice: Option<SweepSlice>, turn: Turn) -> Result<(), StateLost> {
         let now = self.core.now();
         let keys = self.sweeping.take(&self.core.id, slice, now);
@@ -264,7 +266,7 @@ impl WorkspaceState {
         for (table, key) in keys.into_iter().flatten() {
             self.effects.changes.set(table, key, None);
         }
-        // Others' commits are not held up for it.
+        // It does not hold up the commits of others.
         self.effects.deferrable = true;
         self.finish(None)?;
         if let Some(group) = self.gate.last().filter(|_| !is_done) {
@@ -277,7 +279,7 @@ impl WorkspaceState {
     }
 }
 
-/// Reads a slice of the first kind, in turn, that has something to delete.
+/// Reads a slice of the next kind that has something to delete.
 fn next_slice(look: &Look<'_>, cursors: &mut SweepCursors) -> RecordKeys {
     let mut looks = 0;
     for _ in 0..KINDS {

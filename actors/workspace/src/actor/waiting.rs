@@ -19,12 +19,13 @@ use crate::messages::Room;
 use crate::services::Services;
 use postrider_channel::outcome::FinalOutcome;
 
-/// Most messages that are looked at with one tick.
+/// The maximum number of messages that one tick looks at.
 const AGAIN_MAX: usize = 200;
 
-/// Those of the messages that a number asks to claim for which there is room; the others wait. What
-/// was denied under a ticket is denied when that is repeated: the number goes by the first answer,
-/// and would not send what the second one grants.
+/// Returns the messages that a number may claim now; the others wait for room.
+///
+/// A message that was denied under a ticket is denied again when the ticket is repeated. The number
+/// applies the first answer, and would not send a message that the second one grants.
 pub(super) fn claimable(
     shared: &Services,
     (number, ticket): (NumberId, Option<u64>),
@@ -57,7 +58,7 @@ pub(super) fn claimable(
     asked
 }
 
-/// Counts the recipients of codes that go out once the effects of now are durable.
+/// Counts the recipients of codes that are sent once the current effects are durable.
 pub(super) fn count_codes(state: &mut WorkspaceState) {
     let outbound = &state.effects.outbound;
     if outbound.is_empty() || state.numbers.iter().all(|number| portfolio_of(number).is_none()) {
@@ -72,13 +73,13 @@ pub(super) fn count_codes(state: &mut WorkspaceState) {
     let mut context = state.context(store.as_ref());
     for (to, number, mark) in codes {
         if let Err(error) = messages::count_code(&mut context, (&to, number, mark)) {
-            // A code waits for nothing.
+            // A code does not wait.
             tracing::warn!(%error, "the recipient of a code is not counted");
         }
     }
 }
 
-/// What the message of a code is counted by; nothing of another message.
+/// Returns the mark that counts the message of a code; `None` for another message.
 const fn mark_of(origin: &Origin) -> Option<MessageMark> {
     match origin {
         Origin::Otp { request_id, number } => {
@@ -88,8 +89,7 @@ const fn mark_of(origin: &Origin) -> Option<MessageMark> {
     }
 }
 
-/// Gives back what was counted of a code for its number, if this outcome says that it was surely
-/// not sent.
+/// Takes back a code's count for its number if this outcome means that it was not sent.
 pub(super) fn give_back_code(
     state: &mut WorkspaceState,
     (origin, number): (&Origin, NumberId),
@@ -106,7 +106,7 @@ pub(super) fn give_back_code(
     }
 }
 
-/// Gives back what was counted of a code for a number that it leaves, for another one or for good.
+/// Takes back a code's count for a number that it leaves, for another one or for good.
 pub(super) fn give_back_moved(context: &mut Context<'_>, message: &Outbound) {
     let Some(mark) = mark_of(&message.origin) else { return };
     let of = (&message.to, message.number, mark);
@@ -115,7 +115,7 @@ pub(super) fn give_back_moved(context: &mut Context<'_>, message: &Outbound) {
     }
 }
 
-/// Gives back what was counted of messages whose claims end.
+/// Takes back the counts of messages whose claims end.
 pub(super) fn give_back(released: &[MessageId], state: &mut WorkspaceState) {
     let store = Arc::clone(&state.store);
     let mut context = state.context(store.as_ref());
@@ -127,16 +127,17 @@ pub(super) fn give_back(released: &[MessageId], state: &mut WorkspaceState) {
     }
 }
 
-/// Has messages that wait claimed again as far as there is room, oldest first, and ends those whose
-/// life is over. Those of numbers that are `down` for long are moved: back there, one of them after
-/// the other could be what a stopped number tries, find no room, and come here again.
+/// Claims waiting messages again as far as there is room, oldest first, and ends expired ones.
+///
+/// Messages of numbers that are `down` for long are moved. If they returned to their number, it
+/// might try them one after the other, find no room, and send them back here.
 pub(super) fn ask_again(
     actor: &WorkspaceActor,
     myself: &ActorRef<WorkspaceMessage>,
     (down, state): (&[NumberId], &mut WorkspaceState),
 ) -> Result<(), StateLost> {
     let context = state.context(actor.shared.store.as_ref());
-    // What cannot be read now is read with the next tick.
+    // Records that cannot be read now are read with the next tick.
     let rooms = messages::rooms(&context).unwrap_or_default();
     note_full(&actor.shared, &rooms, state);
     if state.waiting.is_empty() {
@@ -157,7 +158,7 @@ pub(super) fn ask_again(
     Ok(())
 }
 
-/// Notes which numbers' portfolios have no room, for codes.
+/// Records the numbers whose portfolios have no room, for codes.
 fn note_full(shared: &Services, rooms: &[Room], state: &mut WorkspaceState) {
     let full = rooms.iter().filter(|room| room.left == Some(0));
     let full: Vec<_> = full.flat_map(|room| &room.numbers).collect();
@@ -166,37 +167,37 @@ fn note_full(shared: &Services, rooms: &[Room], state: &mut WorkspaceState) {
     state.core.full = messages::full_numbers(known, &state.core.id, full.cloned().collect());
 }
 
-/// Ends messages whose life is over, in parts, because a commit is bounded.
+/// Ends expired messages, in parts, because a commit is bounded.
 fn end(shared: &Services, over: &[MessageId], state: &mut WorkspaceState) -> Result<(), StateLost> {
     for id in over {
         if state.effects.log.len() > LOG_BYTES_MAX {
             state.finish(None)?;
         }
         let mut context = state.context(shared.store.as_ref());
-        // One that cannot be read is found again by what ends messages that are overdue.
+        // A message that cannot be read is found again by the task that ends overdue messages.
         messages::settle(&mut context, *id, &FinalOutcome::NotSentInTime).ok();
     }
     state.finish(None)
 }
 
-/// Messages that wait for a budget, by the number that they were to leave through.
+/// Messages that wait for a budget, by their number.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     messages: BTreeMap<NumberId, BTreeSet<MessageId>>,
-    /// None of them is over before this.
+    /// The earliest time at which one of them can expire.
     due: Timestamp,
-    /// What the last answer to a number denied, and its ticket.
+    /// The messages that the last answer to a number denied, and its ticket.
     denied: BTreeMap<NumberId, (u64, BTreeSet<MessageId>)>,
 }
 
 impl Waiting {
-    /// Takes out what was denied to a number under this ticket.
+    /// Removes and returns the messages that were denied to a number under this ticket.
     fn take_denied(&mut self, number: NumberId, ticket: u64) -> BTreeSet<MessageId> {
         let last = self.denied.remove(&number).filter(|(of, _)| *of == ticket);
         last.map(|(_, ids)| ids).unwrap_or_default()
     }
 
-    /// Notes what is denied to a number under a ticket.
+    /// Records the messages that are denied to a number under a ticket.
     fn note_denied(&mut self, number: NumberId, ticket: u64, ids: BTreeSet<MessageId>) {
         if !ids.is_empty() {
             self.denied.insert(number, (ticket, ids));
@@ -212,8 +213,9 @@ impl Waiting {
         self.messages.is_empty()
     }
 
-    /// Takes out some of those whose life is over, and all that wait no longer: those of which
-    /// `give_up_at` knows nothing.
+    /// Removes and returns some of the expired messages.
+    ///
+    /// Messages that no longer wait are also removed: `give_up_at` returns `None` for these.
     fn over(
         &mut self,
         now: Timestamp,
@@ -241,9 +243,11 @@ impl Waiting {
         over
     }
 
-    /// Takes out those that there is room for, oldest first, and apart from them those of numbers
-    /// that are `down`. Those of one portfolio, or number, do not hold up others'. What becomes of
-    /// those of a removed number is seen where they are sent.
+    /// Removes the messages for which there is room, oldest first, and those of numbers that are
+    /// `down`.
+    ///
+    /// Returns the two apart. Messages of one portfolio or number do not hold up those of others.
+    /// Messages of a removed number are settled where they are sent.
     fn call_back(
         &mut self,
         rooms: Vec<Room>,
@@ -253,7 +257,7 @@ impl Waiting {
         (again, self.take_out(Vec::new(), |number| down.contains(number)))
     }
 
-    /// Takes out some of the numbers that are `wanted`, as far as there is room.
+    /// Removes and returns messages of the `wanted` numbers, as far as there is room.
     fn take_out(
         &mut self,
         mut rooms: Vec<Room>,
@@ -300,7 +304,7 @@ mod tests {
     #[test]
     fn a_portfolio_without_room_holds_up_nobody_elses_messages() {
         let mut waiting = Waiting::default();
-        // Those of the first wait longer, and are more than are looked at with one tick.
+        // The messages of the first number wait longer, and exceed the limit of one tick.
         (0..300).for_each(|of| waiting.add(message(of), number(1), at(9)));
         (300..310).for_each(|of| waiting.add(message(of), number(2), at(9)));
         waiting.add(message(310), number(3), at(9));
@@ -308,10 +312,10 @@ mod tests {
         let rooms = || vec![room(1, Some(0)), room(2, Some(4)), room(3, Some(0))];
         let room_for = [300, 301, 302, 303].map(message).to_vec();
         assert_eq!(waiting.call_back(rooms(), &[]), (room_for, Vec::new()));
-        // The number of the last was removed.
+        // The number of the last message was removed.
         let full = || vec![room(1, Some(0)), room(2, Some(0))];
         assert_eq!(waiting.call_back(full(), &[]).0, [message(310)]);
-        // What waits for a number that is down needs no room there.
+        // Messages that wait for a number that is down need no room there.
         let (again, leaving) = waiting.call_back(full(), &[number(2)]);
         assert_eq!((again.len(), leaving.len()), (0, 6));
         // They hold up no others, however many there are.

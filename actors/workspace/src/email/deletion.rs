@@ -1,4 +1,4 @@
-//! Which records are kept of mails, to be deleted with what was written.
+//! The records of mails, to be deleted with the messages.
 
 use crate::conversations::{Direction, Written};
 use crate::sweep::{Look, RecordKeys};
@@ -9,8 +9,9 @@ use postrider_store::{StoreError, Table};
 use crate::email::outgoing::Record;
 use crate::email::{address_key, known_key, mail_key, queue_key};
 
-/// The records that are kept of a mail beside its conversation; of another message there are none.
-/// Without them one that has not left does not leave any more.
+/// Returns the records of a mail besides its conversation; another message has none.
+///
+/// Without them a mail that has not left is not sent any more.
 pub(crate) fn beside(
     look: &Look<'_>,
     of: ConversationId,
@@ -24,7 +25,7 @@ pub(crate) fn beside(
     Ok(keys)
 }
 
-/// The same, when the conversation stays, and with it whose address is whose.
+/// Does the same if the conversation stays, with the owners of addresses.
 pub(crate) fn of_mail(
     look: &Look<'_>,
     id: MessageId,
@@ -50,12 +51,12 @@ pub(crate) fn of_mail(
     Ok(keys)
 }
 
-/// Whether a message is a mail that has not left.
+/// Returns whether a message is a mail that has not left.
 pub(crate) fn is_waiting(look: &Look<'_>, id: MessageId) -> Result<bool, StoreError> {
     Ok(look.store.get(Table::MailQueue, &queue_key(look.workspace, id))?.is_some())
 }
 
-/// The record that an address belongs to this conversation, if it still does.
+/// Returns the record that binds an address to this conversation, if it still does.
 pub(crate) fn address_of(
     look: &Look<'_>,
     of: ConversationId,

@@ -1,8 +1,8 @@
 //! Hands mails to the mail server.
 //!
-//! A mail is claimed in a commit before it is handed over, and what became of it is noted in
-//! another one. One that was claimed by somebody who has stopped may have left: it is `unknown`,
-//! and is not handed over again.
+//! A mail is claimed in a commit before it is handed over, and its outcome is recorded in another
+//! one. A mail whose claim outlived its process may have left: it is `unknown`, and is not handed
+//! over again.
 
 use crate::mailer_state::{Mailer, Place};
 use postrider_store::view::codec;
@@ -22,13 +22,13 @@ use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::email::outgoing::{Claim, Queued, SettleMail};
 
-/// Mails that are handed over at a time.
+/// The number of mails that are handed over at a time.
 const AT_ONCE: usize = 8;
-/// How often it tries to note what became of a mail while storage fails.
+/// The number of tries to record a mail's outcome while storage fails.
 const SETTLE_TRIES: usize = 20;
 
 impl Mailer {
-    /// Begins to hand over what is due.
+    /// Starts to hand over the due mails.
     pub fn beat(shared: &Arc<Services>) {
         let mailer = &shared.mailer;
         let Some(options) = &mailer.options else { return };
@@ -53,7 +53,7 @@ impl Mailer {
         }));
     }
 
-    /// Begins nothing more, and waits for what is under way.
+    /// Starts nothing more, and waits for the running hand-overs.
     pub async fn stop(&self) {
         const LOOK: Duration = Duration::from_millis(20);
         self.stopping.store(true, Ordering::Release);
@@ -63,7 +63,7 @@ impl Mailer {
     }
 }
 
-/// Some mails that are due and not under way.
+/// Returns some mails that are due and not being handed over.
 fn due(
     store: &dyn View,
     now: Timestamp,
@@ -96,7 +96,7 @@ fn begin(shared: &Arc<Services>, options: &MailOptions, place: Place) {
     if !shared.mailer.busy.lock().insert(place.clone()) {
         return;
     }
-    // While a server thinks, nothing keeps an engine that was dropped.
+    // A server's delay must not keep a dropped engine alive.
     let (shared, options) = (Arc::downgrade(shared), options.clone());
     drop(tokio::spawn(async move {
         if let Err(error) = deliver(&shared, &options, &place).await {
@@ -108,8 +108,9 @@ fn begin(shared: &Arc<Services>, options: &MailOptions, place: Place) {
     }));
 }
 
-/// Waits until something may leave, if the tenure is over. Without it when the engine stops, what
-/// was claimed stays claimed: the next owner reports it as unknown.
+/// Waits until mails may leave. Returns `false` when the engine stops.
+///
+/// In that case a claimed mail stays claimed: the next owner reports it as unknown.
 async fn may_leave(shared: &Weak<Services>) -> bool {
     loop {
         let Some(services) = shared.upgrade() else { return false };

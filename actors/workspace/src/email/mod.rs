@@ -1,10 +1,13 @@
-//! The e-mail channel of a workspace: mails that come in, replies that go out.
+//! The e-mail channel of a workspace: mails that arrive, and replies that are sent.
 //!
-//! [`Table::Mails`](postrider_store::Table::Mails) has, under `workspace ‖ 0`: `s` the secret that
-//! signs what comes in, `d ‖ hash` of a `Message-ID` the conversation that the mail belongs to, `a
-//! ‖ address` the conversation with whoever writes from there, and `m ‖ message` a mail that goes
-//! out. [`Table::MailQueue`](postrider_store::Table::MailQueue) has `workspace ‖ 0 ‖ message` for
-//! each that has not left.
+//! [`Table::Mails`](postrider_store::Table::Mails) has, under `workspace ‖ 0`:
+//! - `s`: the secret that signs arriving mails;
+//! - `d ‖ hash` of a `Message-ID`: the conversation that the mail belongs to;
+//! - `a ‖ address`: the conversation with the person who writes from there;
+//! - `m ‖ message`: an outgoing mail.
+//!
+//! [`Table::MailQueue`](postrider_store::Table::MailQueue) has `workspace ‖ 0 ‖ message` for each
+//! mail that has not left.
 
 mod deletion;
 #[cfg(test)]
@@ -35,14 +38,14 @@ fn key(workspace: &WorkspaceId, kind: u8, rest: &[u8]) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, kind], rest].concat()
 }
 
-/// The key of the conversation that a mail of this `Message-ID` belongs to.
+/// Returns the key of the conversation that a mail of this `Message-ID` belongs to.
 fn known_key(workspace: &WorkspaceId, message_id: &str) -> Vec<u8> {
     key(workspace, b'd', &Sha256::digest(message_id)[..16])
 }
 
-/// The key of the conversation with an address, in whatever case it is written.
+/// Returns the key of the conversation with an address, whatever its case.
 fn address_key(workspace: &WorkspaceId, address: &Email) -> Vec<u8> {
-    // A hash, because a key is bounded.
+    // It is a hash, because a key is bounded.
     key(workspace, b'a', &Sha256::digest(fold(address.as_str())))
 }
 

@@ -1,4 +1,4 @@
-//! A mail that goes out: its record, and what is learnt of it.
+//! Outgoing mails: their records and outcomes.
 
 #[cfg(any(test, feature = "testing"))]
 use crate::Workspace;
@@ -21,10 +21,10 @@ use postrider_store::{StoreError, Table, View};
 
 use crate::email::{known_key, mail_key, queue_key};
 
-/// How long a mail waits that the server did not take.
+/// The wait before the retry of a mail that the server did not accept.
 const RETRY: Backoff = Backoff { min: Duration::from_secs(30), max: Duration::from_secs(3600) };
 
-/// A mail that goes out.
+/// An outgoing mail.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) to: Email,
@@ -36,26 +36,26 @@ pub(crate) struct Record {
     pub(crate) status: MessageStatus,
     pub(crate) error: Option<MessageError>,
     pub(crate) give_up_at: Timestamp,
-    /// What its sender notes of it.
+    /// The sender's notes on it.
     #[serde(default, skip_serializing_if = "SenderNotes::is_empty")]
     pub(crate) notes: SenderNotes,
 }
 
-/// One that has not left.
+/// The queue's record of a mail that has not left.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Queued {
-    /// It may be with the server: nobody knows unless whoever handed it over is there to say.
+    /// Set if the server may have it: only the process that handed it over knows.
     pub(crate) handed: bool,
-    /// Not before this.
+    /// The earliest time of the next try.
     pub(crate) next_at: Timestamp,
-    /// How often the server did not take it.
+    /// The number of times that the server did not accept it.
     pub(crate) failures: u32,
-    /// Why, the last time.
+    /// The reason for the last refusal.
     #[serde(default)]
     pub(crate) why: Box<str>,
 }
 
-/// Writes a new mail, to go out as soon as it is durable.
+/// Writes a new mail, which is sent as soon as it is durable.
 pub(crate) fn queue(context: &mut Context<'_>, id: MessageId, record: &Record) {
     let workspace = context.core.id.clone();
     context.put_json(Table::Mails, mail_key(&workspace, id), record);
@@ -63,7 +63,7 @@ pub(crate) fn queue(context: &mut Context<'_>, id: MessageId, record: &Record) {
     emit(context, id, record);
 }
 
-/// What became of a mail, why it failed, if it did, and what its sender notes of it.
+/// Returns a mail's status, the reason for its failure, if it failed, and its sender's notes.
 pub(crate) fn outcome_of(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -74,8 +74,9 @@ pub(crate) fn outcome_of(
     Ok(found.map(|record| (record.status, record.error, record.notes)))
 }
 
-/// Takes a mail to be handed over; nothing if it is not to be. Once this is durable it may have
-/// been handed over, so one that was taken before is not handed over again.
+/// Claims a mail to hand it over; `None` if it must not be handed over.
+///
+/// Once this is durable it may have been handed over, so a claimed mail is not handed over again.
 pub(crate) struct Claim(pub(crate) MessageId);
 
 impl Command for Claim {
@@ -86,7 +87,7 @@ impl Command for Claim {
         let id = self.0;
         let Some((record, queued)) = find(context, id)? else { return Ok(None) };
         if !has_conversation(context, &record)? {
-            // Its contact was deleted; what is kept of it goes with the conversation.
+            // Its contact was deleted; the mail's records are deleted with the conversation.
             let key = queue_key(&context.core.id, id);
             context.delete(Table::MailQueue, key);
             return Ok(None);
@@ -117,13 +118,13 @@ impl Command for Claim {
     }
 }
 
-/// Whether a mail is to be handed over, asked as the mailer does.
+/// Claims a mail as the mailer does. Returns whether it is to be handed over.
 #[cfg(any(test, feature = "testing"))]
 pub async fn claim(workspace: &Workspace, id: MessageId) -> Result<bool, Unavailable> {
     workspace.perform(Claim(id)).await.map(|mail| mail.is_some())
 }
 
-/// Notes what became of a mail that was handed over.
+/// Records the outcome of a mail that was handed over.
 pub(crate) struct SettleMail(pub(crate) MessageId, pub(crate) Mailed);
 
 impl Command for SettleMail {
@@ -157,7 +158,7 @@ impl Command for SettleMail {
     }
 }
 
-/// Whether the conversation that a mail belongs to is still there.
+/// Returns whether the conversation of a mail still exists.
 fn has_conversation(context: &Context<'_>, mail: &Record) -> Result<bool, Unavailable> {
     let of = context.get(Table::Mails, &known_key(&context.core.id, &mail.message_id))?;
     let of = of.and_then(|of| of.try_into().ok()).map(ConversationId::from_bytes);
@@ -188,12 +189,12 @@ fn error(reason: &str, details: &str) -> MessageError {
     MessageError { reason: reason.into(), code: None, details: clipped(details) }
 }
 
-/// Not more of what a server said than is kept.
+/// Returns the server's response, cut to the length that is kept.
 fn clipped(said: &str) -> Box<str> {
     said.chars().take(500).collect::<String>().into()
 }
 
-/// Emits how far a mail has come; nothing of one that is unknown, as of other messages.
+/// Emits a mail's status; nothing if it is unknown, as for other messages.
 fn emit(context: &mut Context<'_>, id: MessageId, record: &Record) {
     let event = match record.status {
         MessageStatus::Queued => EventData::MessageQueued,

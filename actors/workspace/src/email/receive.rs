@@ -1,4 +1,4 @@
-//! Mails that come in.
+//! Mails that arrive.
 
 use crate::Workspace;
 use crate::contacts::{Contact, ContactFilter, NewContact, create, find_contact, place_of};
@@ -19,31 +19,33 @@ use postrider_store::Table;
 
 use crate::email::{address_key, known_key};
 
-/// Seconds that a signature may be old, or ahead.
+/// The maximum age of a signature in seconds; also the maximum time that it may be ahead.
 const TOLERANCE: u64 = 300;
-/// Contacts with an address that are looked at, to find the oldest one.
+/// The maximum number of contacts with an address that are searched for the oldest one.
 const LOOKED_AT: usize = 200;
 
-/// Why a mail was not taken.
+/// The reason why a mail was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiveMailError {
-    /// The workspace takes no mail.
+    /// The workspace accepts no mail.
     #[error("there is no such e-mail channel")]
     NotFound,
-    /// It is not signed with the workspace's secret, or was long ago.
+    /// It is not signed with the workspace's secret, or the signature is too old.
     #[error("the signature is missing, wrong or older than five minutes")]
     BadSignature,
-    /// It cannot be taken now: it should be posted again.
+    /// The workspace cannot accept it now: it should be posted again.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl Workspace {
-    /// Whether a mail's body is signed as Standard Webhooks says, with this workspace's secret:
+    /// Checks that a mail's body is signed by Standard Webhooks with this workspace's secret.
+    ///
     /// `id`, `timestamp` and `signatures` are the values of its headers.
     ///
     /// # Errors
-    /// [`ReceiveMailError`]: it is not, the channel is not open, or not now.
+    /// [`ReceiveMailError`]: the signature is wrong, the channel is not open, or the workspace is
+    /// unavailable.
     pub async fn check_mail_signature(
         &self,
         id: &str,
@@ -61,14 +63,15 @@ impl Workspace {
         }
     }
 
-    /// Takes a mail: opens the conversation with whoever wrote it, and makes the contact if nobody
-    /// has the address. One that comes again changes nothing.
+    /// Accepts a mail: opens the conversation with its writer.
+    ///
+    /// The contact is created if no contact has the address. A repeated mail changes nothing.
     ///
     /// # Errors
     /// [`Unavailable`]: it should be posted again.
     pub async fn receive_mail(&self, mail: InboundMail) -> Result<(), Unavailable> {
-        // The oldest contact with the address. One that is made meanwhile is not found; then there
-        // are two, which is allowed.
+        // The oldest contact with the address is used. A contact that is created meanwhile is not
+        // found; then there are two, which is allowed.
         let filter = ContactFilter::search(Some(mail.from.as_str()));
         let page = self.contacts(filter, 0, LOOKED_AT).await?;
         let same = |contact: &&Contact| contact.email.as_ref().is_some_and(|it| is(it, &mail.from));
@@ -77,14 +80,14 @@ impl Workspace {
     }
 }
 
-/// Whether two addresses are the same but for case.
+/// Returns whether two addresses are the same except for case.
 fn is(one: &Email, other: &Email) -> bool {
     fold(one.as_str()) == fold(other.as_str())
 }
 
 struct TakeMail {
     mail: InboundMail,
-    /// Who has the address, as far as is committed.
+    /// The contact with the address, as far as it is committed.
     contact: Option<ContactId>,
 }
 
@@ -123,7 +126,7 @@ impl Command for TakeMail {
     }
 }
 
-/// The conversation that a mail belongs to: that of a mail which it answers, or of its address.
+/// Finds the conversation of a mail: that of a mail which it answers, or of its address.
 fn thread(
     context: &Context<'_>,
     mail: &InboundMail,
@@ -142,7 +145,7 @@ fn thread(
     Ok(None)
 }
 
-/// The contact with the mail's address, who is made if there is none, and the conversation with it.
+/// Returns the contact with the mail's address, created if there is none, and its conversation.
 fn of_contact(
     context: &mut Context<'_>,
     mail: &InboundMail,
@@ -166,7 +169,7 @@ fn of_contact(
     Ok((None, create(context, new, u128::from_be_bytes(*id.as_bytes()))?))
 }
 
-/// Adds the mail to its conversation; gives what it is then, and whether it was not open.
+/// Adds the mail to its conversation. Returns the changed one, and whether it was not open.
 fn written(
     context: &mut Context<'_>,
     old: Option<&Conversation>,
@@ -185,7 +188,7 @@ fn written(
     new.status = ConversationStatus::Open;
     new.note_inbound(mail.at);
     new.mail = Some(thread);
-    // A mail may say all in its subject.
+    // The subject of a mail may be its whole text.
     let text = if mail.text.is_empty() { &mail.subject } else { &mail.text };
     let written = Written {
         direction: Direction::In,
@@ -202,7 +205,7 @@ fn written(
     Ok((conversations::note(context, old, new, id, &written, counted), opens))
 }
 
-/// Emits that somebody wrote.
+/// Emits that a message was received.
 fn emit(context: &mut Context<'_>, id: MessageId, mail: &InboundMail, of: &Conversation) {
     let data = MessageReceivedData {
         message_id: id,

@@ -15,9 +15,9 @@ use crate::email::outgoing;
 use crate::email::outgoing::Record;
 use crate::email::{known_key, queue_key};
 
-/// Mails of a workspace that may wait for the server; more are refused.
+/// The maximum number of a workspace's mails that wait for the server; more are refused.
 const QUEUED_MAX: usize = 1000;
-/// Mails of a thread that a reply names.
+/// The maximum number of a thread's mails that a reply names.
 const REFERENCES_MAX: usize = 20;
 
 /// Answers the contact by e-mail, from an address.
@@ -51,7 +51,7 @@ pub(crate) fn reply(
         notes,
     };
     outgoing::queue(context, id, &record);
-    // Whoever answers this mail is in this conversation.
+    // An answer to this mail belongs to this conversation.
     let known = known_key(&context.core.id, &record.message_id);
     context.put(Table::Mails, known, old.id.as_bytes().to_vec());
     let wrote = Wrote { id, kind: "email", text: text.as_str(), media: None };
@@ -67,7 +67,7 @@ pub(crate) fn reply(
     Ok(MessageSent { message_id: id, status: MessageStatus::Queued, number: None })
 }
 
-/// Whether not too many wait already.
+/// Checks that there are not too many waiting mails.
 fn may_queue(context: &Context<'_>) -> Result<(), Unavailable> {
     let mut waiting = 0;
     let prefix = queue_key(&context.core.id, MessageId::from_bytes([0; 16]));
@@ -83,7 +83,7 @@ fn may_queue(context: &Context<'_>) -> Result<(), Unavailable> {
     }
 }
 
-/// The subject of an answer.
+/// Returns the subject of an answer.
 fn answer_to(subject: &str) -> String {
     let is_answer = subject.get(..3).is_some_and(|begin| begin.eq_ignore_ascii_case("re:"));
     if is_answer { subject.to_owned() } else { format!("Re: {subject}") }

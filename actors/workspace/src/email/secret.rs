@@ -1,4 +1,4 @@
-//! The secret that signs the mails that come in.
+//! The secret that signs arriving mails.
 
 use postrider_store::view::codec;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use crate::email::key;
 /// The e-mail channel of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmailChannel {
-    /// Since when its secret is the one that it is.
+    /// The time at which its current secret was set.
     pub created_at: Timestamp,
 }
 
@@ -40,7 +40,7 @@ impl Workspace {
     /// Opens the e-mail channel, or gives it another secret, which is shown only here.
     ///
     /// # Errors
-    /// [`Unavailable`] when it cannot be taken now.
+    /// [`Unavailable`] when the workspace cannot accept the change now.
     pub async fn open_email(&self) -> Result<(EmailChannel, WebhookSecret), Unavailable> {
         let secret = WebhookSecret::new(random::bytes::<SECRET_BYTES>());
         let sealed = Sealed::seal(&self.shared.master_keys, &place(self.id()), secret.as_bytes());
@@ -49,15 +49,15 @@ impl Workspace {
         Ok((EmailChannel { created_at }, secret))
     }
 
-    /// Closes the e-mail channel: no mail comes in any more. What is there stays.
+    /// Closes the e-mail channel: no mail is accepted any more. Existing mails stay.
     ///
     /// # Errors
-    /// [`Unavailable`] when it cannot be taken now.
+    /// [`Unavailable`] when the workspace cannot accept the change now.
     pub async fn close_email(&self) -> Result<(), Unavailable> {
         self.perform_audited(SetSecret(None), AuditEntry::new("email.close")).await.map(drop)
     }
 
-    /// The e-mail channel, if it is open.
+    /// Returns the e-mail channel, if it is open.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -66,7 +66,7 @@ impl Workspace {
         Ok(found.map(|Record { created_at, .. }| EmailChannel { created_at }))
     }
 
-    /// The secret that mails are signed with, if the channel is open.
+    /// Returns the secret that signs mails, if the channel is open.
     pub(crate) async fn email_secret(&self) -> Result<Option<WebhookSecret>, Unavailable> {
         let keys = self.shared.master_keys.clone();
         self.read(move |store, workspace| {
@@ -84,7 +84,7 @@ fn read(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<Record>, Sto
     found.map(|json| codec::decode(&json)).transpose()
 }
 
-/// The change that puts the secret under the current master key, if it is under an earlier one.
+/// Returns the change that puts the secret under the current master key, if it is under another.
 pub fn resealed(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -97,7 +97,7 @@ pub fn resealed(
     }))
 }
 
-/// Sets the secret, or takes it away; answers when.
+/// Sets or removes the secret. Answers with the time of the change.
 struct SetSecret(Option<Sealed>);
 
 impl Command for SetSecret {

@@ -1,4 +1,4 @@
-//! What the index finds is what reading the whole log finds, and costs what it finds.
+//! Tests that the index finds the same as a read of the whole log, at the cost of its matches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use proptest::test_runner::RngSeed;
 use super::*;
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
-/// Of everybody's events.
+/// The number in all events.
 const NUMBER: &str = "num_01jd3v0x5n8m7k2q4r6s8t0w2y";
 
 fn workspace() -> WorkspaceId {
@@ -28,7 +28,7 @@ fn request(sequence: u64) -> RequestId {
     RequestId::from_parts(START, sequence.into())
 }
 
-/// The event of a sequence. Some are about one of few, some are about one of many.
+/// Returns the event of a sequence. Some are about one of few, some are about one of many.
 fn event(sequence: u64) -> PublicEvent {
     let (request_id, few) = (request(sequence / 3), phone(sequence * 7 % 900));
     match sequence % 5 {
@@ -66,7 +66,7 @@ fn append(store: &MemoryStore, sequences: std::ops::RangeInclusive<u64>) {
     }
 }
 
-/// Indexes what there is, up to so many blocks. Returns how many there were.
+/// Indexes the log, up to so many blocks. Returns the number of blocks.
 fn index(store: &MemoryStore, most: usize) -> usize {
     for count in 0..most {
         let (_, changes) = event_index::next_block(store, &workspace()).unwrap();
@@ -78,7 +78,8 @@ fn index(store: &MemoryStore, most: usize) -> usize {
     most
 }
 
-/// Deletes the chunks that begin before this sequence, and the blocks that have no event then.
+/// Deletes the chunks that start before this sequence, and the blocks that are empty afterwards.
+///
 /// Returns the first sequence that is left.
 fn trim(store: &MemoryStore, before: u64) -> u64 {
     let (mut changes, mut left) = (Vec::new(), 0);
@@ -98,7 +99,7 @@ fn trim(store: &MemoryStore, before: u64) -> u64 {
     left
 }
 
-/// All sequences that a filter takes, in pages of `limit`.
+/// Returns all sequences that match a filter, in pages of `limit`.
 fn walk(store: &dyn View, filter: &EventFilter, limit: usize, is_forward: bool) -> Vec<u64> {
     let (mut found, mut cursor) = (Vec::new(), if is_forward { 0 } else { u64::MAX });
     loop {
@@ -116,7 +117,7 @@ fn walk(store: &dyn View, filter: &EventFilter, limit: usize, is_forward: bool) 
     }
 }
 
-/// What reading all of these sequences finds.
+/// Returns the matches in a read of all these sequences.
 fn model(filter: &EventFilter, sequences: std::ops::RangeInclusive<u64>) -> Vec<u64> {
     let ready = filter.ready();
     sequences.filter(|sequence| ready.takes(&event(*sequence))).collect()
@@ -159,7 +160,7 @@ fn the_index_finds_what_reading_the_log_finds() {
             append(&store, 1..=end);
             index(&store, blocks);
             let first = trim(&store, trimmed);
-            // What went first has no block, and a later one is made all the same.
+            // The first deleted part has no block, and a later block is still built.
             index(&store, blocks);
             let filter = EventFilter { types, about };
             let mut expected = model(&filter, first..=end);
@@ -171,7 +172,7 @@ fn the_index_finds_what_reading_the_log_finds() {
         .unwrap();
 }
 
-/// Counts looks at the log.
+/// Counts the scans of the log.
 #[derive(Debug, Clone, Default)]
 struct Looks(Arc<AtomicUsize>);
 
@@ -190,7 +191,7 @@ fn a_search_costs_what_it_finds() {
     assert!(end > EVENTS_LOOKED_AT_MAX);
     append(&store.inner, 1..=end);
     let filter = about(&[&request(2).to_string()]);
-    // Before there is an index, one page does not come so far, and says so.
+    // Without an index, one page does not reach that far, and reports its position.
     let page = before(&store, &workspace(), u64::MAX, 50, &filter).unwrap();
     assert_eq!((page.entries, page.next_before), (vec![], Some(end + 1 - EVENTS_LOOKED_AT_MAX)));
     assert_eq!(index(&store.inner, 100), 8);

@@ -1,4 +1,4 @@
-//! The records of what was answered under an idempotency key.
+//! The records of the answers under an idempotency key.
 
 use expect_test::expect;
 

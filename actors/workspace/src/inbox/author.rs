@@ -141,8 +141,8 @@ fn proven_by(context: &Context<'_>, id: &UserId) -> Result<Option<Phone>, Unavai
 
 /// Returns the current names of a message's writer.
 ///
-/// If no contact has a name, its changes after the message count. So does the phone that was
-/// reported with an id.
+/// If a name has no contact, its changes after the message count. An id without a contact also
+/// brings the phone that was reported with it.
 fn names_now(
     context: &Context<'_>,
     mut names: PartyNames,

@@ -1,29 +1,29 @@
-//! Admission: the bound on commands under way, and the permit that each of them holds.
+//! Admission: the bound on running commands, and the permit that each of them holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
-/// The bound on commands under way in the whole engine, and in the engines that share it.
+/// The bound on running commands in the whole engine, and in the engines that share it.
 ///
-/// `in_flight` and `draining` are `SeqCst`: a drain writes one and reads the other, a command the
-/// other way round, and one of the two must see what the other wrote.
+/// `in_flight` and `draining` are `SeqCst`. A drain writes one and reads the other, a command the
+/// other way round, and one of the two must see the write of the other.
 #[derive(Debug)]
 pub struct Admission {
     in_flight: AtomicUsize,
-    /// Those of all engines that share the bound.
+    /// The commands of all engines that share the bound.
     in_all: Arc<AtomicUsize>,
     in_flight_max: usize,
     per_workspace_max: usize,
     /// Set once the engine stops: nothing more is admitted.
     draining: AtomicBool,
-    /// Notified each time a command is over while the engine drains.
+    /// Notified each time a command ends while the engine drains.
     idle: tokio::sync::Notify,
 }
 
 impl Admission {
-    /// Bounds for one workspace and for all engines whose commands are counted by `in_all`.
+    /// Sets the bounds for one workspace and for all engines that `in_all` counts.
     #[must_use]
     pub fn new(per_workspace_max: usize, in_flight_max: usize, in_all: Arc<AtomicUsize>) -> Self {
         Self {
@@ -36,17 +36,17 @@ impl Admission {
         }
     }
 
-    /// Commands of this engine under way.
+    /// Returns the number of this engine's running commands.
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::SeqCst)
     }
 
-    /// Whether the engine still takes commands.
+    /// Returns whether the engine still accepts commands.
     pub fn is_open(&self) -> bool {
         !self.draining.load(Ordering::SeqCst)
     }
 
-    /// Admits nothing more, and resolves when nothing is under way.
+    /// Admits nothing more, and resolves when no command is running.
     pub async fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
         loop {
@@ -60,19 +60,20 @@ impl Admission {
         }
     }
 
-    /// Takes a permit for a command of a workspace, whose commands under way are counted by `own`.
-    /// A command that is refused is never counted, so it takes no place from one that has room.
+    /// Takes a permit for a command of a workspace, whose running commands `own` counts.
+    ///
+    /// A refused command is never counted, so it takes no place from one that has room.
     ///
     /// # Errors
-    /// [`Unavailable`]: the engine drains, or as many commands are under way as may be.
+    /// [`Unavailable`]: the engine drains, or the maximum number of commands is running.
     pub fn admit(self: &Arc<Self>, own: &Arc<AtomicUsize>) -> Result<Permit, Unavailable> {
         let draining = || Unavailable::because(UnavailableReason::Draining);
         let overloaded = || Unavailable::because(UnavailableReason::Overloaded);
         if !self.is_open() {
             return Err(draining());
         }
-        // The counter of all is shared by all workspaces, so it is taken last: whoever is refused
-        // by its own workspace's bound never touches it.
+        // All workspaces share the counter `in_all`, so it is taken last: a command that its own
+        // workspace's bound refuses never touches it.
         let are_full = self.in_all.load(Ordering::SeqCst) >= self.in_flight_max;
         if are_full || !take(own, self.per_workspace_max) {
             return Err(overloaded());
@@ -82,9 +83,9 @@ impl Admission {
             return Err(overloaded());
         }
         self.in_flight.fetch_add(1, Ordering::SeqCst);
-        // From here on the permit gives back what was counted.
+        // From here on the permit gives back the counts.
         let permit = Permit { own: Arc::clone(own), admission: Arc::clone(self) };
-        // A drain that began since then may not have seen it.
+        // A drain that started since then may not have seen it.
         if !self.is_open() {
             return Err(draining());
         }
@@ -98,15 +99,15 @@ fn take(counter: &AtomicUsize, max: usize) -> bool {
     counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).is_ok()
 }
 
-/// The right to have one command under way. It travels with the command and ends with its reply.
+/// The right to run one command. It travels with the command and ends with its reply.
 ///
-/// It holds the counters that it gives back to, not the workspace's entry: no message keeps alive
-/// what it was sent to.
+/// It holds the counters that it gives back to, not the workspace's entry: no message keeps its own
+/// recipient alive.
 #[derive(Debug)]
 pub struct Permit {
-    /// The workspace's commands under way.
+    /// The counter of the workspace's running commands.
     own: Arc<AtomicUsize>,
-    /// The engine's.
+    /// The engine's admission.
     admission: Arc<Admission>,
 }
 
@@ -131,7 +132,7 @@ mod tests {
         let (full, other) = (Arc::default(), Arc::default());
         let held: Vec<_> = (0..3).map(|_| admission.admit(&full).unwrap()).collect();
         let done = AtomicBool::new(false);
-        // One place is left in the engine, and the flooded workspace may not have it.
+        // One place is left in the engine, and the flooded workspace must not get it.
         std::thread::scope(|scope| {
             let flood = || {
                 let mut refused = 0;

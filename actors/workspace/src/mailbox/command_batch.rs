@@ -1,27 +1,27 @@
 //! Commands that wait for an actor share a message of its mailbox.
 //!
-//! A message of a mailbox costs as much as a command, so the actor takes those that wait together.
-//! The mailbox alone keeps a batch alive: an actor that dies drops its commands with it, and who
-//! asked is answered by that.
+//! A message of a mailbox costs as much as a command, so the actor takes the waiting ones together.
+//! The mailbox alone keeps a batch alive: an actor that dies drops its commands with it, which
+//! answers their callers.
 
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// Most commands of a batch: other tasks of the runtime get their turn between two.
+/// The maximum number of commands in a batch: other tasks of the runtime run between two.
 const COMMANDS_MAX: usize = 64;
 
-/// Commands that the actor takes at once, in the order in which they came; `None` once it did.
+/// Commands that the actor takes at once, in the order of arrival; `None` after that.
 #[derive(Debug)]
 pub struct CommandBatch<C>(Mutex<Option<Vec<C>>>);
 
 impl<C> CommandBatch<C> {
-    /// Takes the commands. None can join them any more.
+    /// Takes the commands. No command can join them any more.
     pub(crate) fn take(&self) -> Vec<C> {
         self.0.lock().take().unwrap_or_default()
     }
 
-    /// Adds a command, or returns it when the batch was taken or is full.
+    /// Adds a command, or returns it if the batch was taken or is full.
     fn join(&self, command: C) -> Option<C> {
         match &mut *self.0.lock() {
             Some(commands) if commands.len() < COMMANDS_MAX => commands.push(command),
@@ -42,10 +42,10 @@ impl<C> Default for CommandBatches<C> {
 }
 
 impl<C> CommandBatches<C> {
-    /// Adds a command to the batch that waits, or else has `cast` put a new one into the mailbox.
+    /// Adds a command to the waiting batch, or else has `cast` put a new one into the mailbox.
     ///
     /// # Errors
-    /// The command, and why `cast` could not.
+    /// The command, and the error of `cast`.
     pub(crate) fn put<E>(
         &self,
         command: C,
@@ -60,13 +60,13 @@ impl<C> CommandBatches<C> {
             None => command,
         };
         let batch = Arc::new(CommandBatch(Mutex::new(Some(vec![command]))));
-        // Under the lock: nobody joins a batch that no actor received.
+        // This is done under the lock: no command joins a batch that no actor received.
         match cast(Arc::clone(&batch)) {
             Ok(()) => {
                 *newest = Arc::downgrade(&batch);
                 Ok(())
             }
-            // Without its command it was received after all.
+            // If its command is gone, the batch was received after all.
             Err(why) => batch.take().pop().map_or(Ok(()), |command| Err((command, why))),
         }
     }
@@ -78,10 +78,10 @@ mod tests {
     use tokio::sync::oneshot::error::TryRecvError;
     use tokio::sync::oneshot::{Receiver, Sender, channel};
 
-    /// A command reports when it is dropped.
+    /// A command that reports when it is dropped.
     type Command = Sender<()>;
 
-    /// A mailbox with what was put into it.
+    /// A mailbox and its contents.
     #[derive(Default)]
     struct Mailbox(Vec<Arc<CommandBatch<Command>>>);
 

@@ -12,29 +12,30 @@ use crate::mailbox::trace::CommandTrace;
 pub trait Errand: Send {
     /// Carries the command out.
     fn run(self: Box<Self>, context: &mut Context<'_>) -> Box<dyn Answering>;
-    /// Whether it is taken even while too much waits to be written.
+    /// Returns whether the command is accepted even while too much waits to be written.
     fn ends(&self) -> bool;
-    /// Whether its effects may be submitted together with those of commands that come with it. One
-    /// that is followed or recorded is submitted alone.
+    /// Returns whether its effects may be submitted with those of commands that arrive with it.
+    ///
+    /// A traced or audited command is submitted alone.
     fn shares_submit(&mut self) -> bool;
-    /// Says that it cannot be taken.
+    /// Refuses the command.
     fn refuse(self: Box<Self>, why: Unavailable);
 }
 
 /// An answer at the gate.
 pub trait Answering: Send {
-    /// Gives it.
+    /// Sends the answer.
     fn release(self: Box<Self>);
-    /// Says that the outcome is unknown.
+    /// Answers that the outcome is unknown.
     fn fail(self: Box<Self>, why: Unavailable);
-    /// What is followed of the command, if it is.
+    /// Returns the trace of the command, if it is traced.
     fn trace(&mut self) -> Option<&mut CommandTrace>;
 }
 
-/// A command and where its answer goes.
+/// A command and the recipient of its answer.
 pub(crate) struct Asked<C: Command> {
     pub(crate) command: C,
-    /// What is recorded if the command succeeds.
+    /// The audit entry to record if the command succeeds.
     pub(crate) audit: Option<Box<AuditDraft>>,
     pub(crate) reply: ReplyTo<C::Answer, C::Error>,
 }

@@ -1,7 +1,7 @@
-//! Pure: how often a number's callbacks are reported to have brought nothing of use.
+//! Pure: the rate at which ignored items of a number's callbacks are reported.
 //!
-//! Strangers can have the channel send such items, so the event log gets at most one entry a minute
-//! for each number, field and reason, with the count of what came since the last one. It is in
+//! Strangers can make the channel send such items, so the event log gets at most one entry a minute
+//! for each number, field and reason. The entry has the count since the last one. The counts are in
 //! memory only: the metric counts every item.
 
 use std::time::Duration;
@@ -11,27 +11,27 @@ use hashbrown::HashMap;
 use postrider_channel::callback::{IgnoredItems, IgnoredReason};
 use postrider_domain::{NumberId, Timestamp};
 
-/// Between two events of a number, field and reason.
+/// The time between two events of a number, field and reason.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Most counts that are kept of a workspace; those of numbers that were removed make room.
+/// The maximum number of a workspace's counts; those of removed numbers make room.
 const COUNTS_MAX: usize = 4096;
 
 type Key = (NumberId, &'static str, IgnoredReason);
 
 #[derive(Debug, Clone, Copy)]
 struct Count {
-    /// When it was reported last.
+    /// The time of the last report.
     reported_at: Timestamp,
-    /// How many came since.
+    /// The number of items since then.
     unreported: u64,
 }
 
-/// The items of a workspace's numbers that nothing was taken from.
+/// The ignored items of a workspace's numbers.
 #[derive(Debug, Default)]
 pub(crate) struct IgnoredLog(HashMap<Key, Count>);
 
 impl IgnoredLog {
-    /// Notes items. Returns how many are to be reported now, if any.
+    /// Counts items. Returns the number to report now, if any.
     pub(crate) fn note(
         &mut self,
         now: Timestamp,

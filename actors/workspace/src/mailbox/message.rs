@@ -1,4 +1,4 @@
-//! What a workspace's actor is asked, and what each message must have done.
+//! The messages of a workspace's actor, and the requirements of each.
 
 use std::sync::Arc;
 
@@ -23,8 +23,10 @@ use crate::mailbox::errand::Errand;
 use crate::mailbox::slot::ReplyTo;
 use crate::sweep::SweepStep;
 
-/// What a workspace's actor is sent. Each command is answered exactly once, after everything that
-/// the answer depends on is durable; a dropped reply means that the outcome is unknown.
+/// A message to a workspace's actor.
+///
+/// Each command is answered exactly once, after everything that the answer depends on is durable. A
+/// dropped reply means that the outcome is unknown.
 #[derive(Debug)]
 pub enum WorkspaceMessage {
     /// Commands, each as if it were a message of its own.
@@ -35,37 +37,41 @@ pub enum WorkspaceMessage {
     VerifyOtp(RequestId, Box<str>, ReplyTo<Verification, VerifyOtpError>),
     /// Must send a request's code again. Replies when that is durable.
     ResendOtp(RequestId, Option<OtpChannel>, ReplyTo<OtpSent, ResendOtpError>),
-    /// Must read a request. Replies when what it shows is durable.
+    /// Must read a request. Replies when the state that it shows is durable.
     ReadOtp(RequestId, ReplyTo<OtpState, ReadOtpError>),
     /// Must change the settings and record that. Replies when both are durable.
     Configure(Configure, Option<Box<AuditDraft>>, ReplyTo<WorkspaceSettings, ChangeError>),
-    /// Carry out a command beside the hot path.
+    /// Must carry out a command beside the hot path.
     Perform(Box<dyn Errand>),
     /// The number has final answers for messages.
     Settled(Outcomes),
     /// The number is about to hand messages over, or has put some back.
     Claims(Claims),
-    /// The writer has settled a group that this workspace had something in.
+    /// The writer has settled a group with changes of this workspace.
     Committed(GroupNumber, Result<(), CommitError>),
     /// Time has passed.
     Tick,
-    /// Answered when time's work and all that came before is durable.
+    /// Answered when the due work and everything before it is durable.
     Barrier(oneshot::Sender<()>),
-    /// This actor has just been loaded, or a number has lost its queue: hand over again what is not
-    /// answered for.
+    /// Must dispatch the messages without an outcome again.
+    ///
+    /// The actor has just been loaded, or a number has lost its queue.
     Redispatch,
-    /// A number that is down has returned these messages, or has never had them because its
-    /// portfolio had no room: another one is to send them.
+    /// Another number must send these messages.
+    ///
+    /// A number that is down has returned them, or never had them because its portfolio had no
+    /// room.
     HandedBack(Vec<Outbound>),
-    /// Unsent messages were read from their records for that.
+    /// The unsent messages that were read from their records for a redispatch.
     Recovered(Vec<Outbound>),
-    /// The sweep of what is kept for a time only has come a step further.
+    /// The sweep of records with a limited retention has moved one step further.
     Sweep(SweepStep),
 }
 
 impl WorkspaceMessage {
-    /// Whether what came before it may be submitted with it: it sees what that changes, or reads no
-    /// records, and is not followed.
+    /// Returns whether the effects of earlier messages may be submitted with this one.
+    ///
+    /// It must see their changes, or read no records, and it must not be traced.
     pub(crate) fn joins_submit(&mut self) -> bool {
         match self {
             Self::SendOtp(command, reply) => command.more.is_none() && reply.trace().is_none(),
@@ -75,7 +81,8 @@ impl WorkspaceMessage {
         }
     }
 
-    /// Whether what it wants done may be kept until the commands that came with it are carried out.
+    /// Returns whether its effects may be kept until the commands that arrived with it are carried
+    /// out.
     pub(crate) fn can_be_kept(&mut self) -> bool {
         match self {
             Self::SendOtp(..) | Self::VerifyOtp(..) | Self::ResendOtp(..) => true,
@@ -84,8 +91,9 @@ impl WorkspaceMessage {
         }
     }
 
-    /// Whether somebody asks for a change, who can be refused while too much is waiting to be
-    /// written. The rest must be written, or writes nothing.
+    /// Returns whether it is a change that can be refused while too much waits to be written.
+    ///
+    /// The other messages must be written, or write nothing.
     pub(crate) fn is_command(&self) -> bool {
         match self {
             Self::SendOtp(..) | Self::VerifyOtp(..) | Self::ResendOtp(..) => true,
@@ -96,28 +104,28 @@ impl WorkspaceMessage {
     }
 }
 
-/// Asks for, or changes, what a workspace is set to.
+/// Reads or changes the settings of a workspace.
 #[derive(Debug)]
 pub enum Configure {
-    /// Nothing: it only notifies.
+    /// Changes nothing and returns the settings.
     Read,
-    /// Calls it so.
+    /// Sets the name.
     Name(String),
-    /// Lays these limits over the workspace's own.
+    /// Sets the limits that override the workspace's own.
     Limits(LimitsOverride),
     /// Sets the template that carries one-time passwords.
     OtpTemplate(TemplateName),
-    /// Sets where one-time passwords may go.
+    /// Sets the allowed destinations of one-time passwords.
     Destinations(DestinationsChange),
-    /// Sets over which channels codes arrive.
+    /// Sets the channels over which codes arrive.
     OtpChannels(Vec<ChainStep>),
-    /// Sets what codes are written in over SMS and mail.
+    /// Sets the texts of codes over SMS and mail.
     OtpTexts(OtpTexts),
     /// Changes the balance.
     Credits(CreditsChange),
     /// Connects a number.
     Connect(Box<NumberRecord>),
-    /// Puts a changed number in the place of the one of its id.
+    /// Replaces the number with the same id.
     Replace(Box<NumberRecord>),
     /// Disconnects a number.
     Disconnect(NumberId),

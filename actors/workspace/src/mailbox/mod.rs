@@ -1,4 +1,4 @@
-//! The way into a workspace's actor: admission, messages and where the actor is.
+//! The way into a workspace's actor: admission, messages and the actor's placement.
 
 pub mod admission;
 pub mod command_batch;

@@ -1,4 +1,4 @@
-//! The gate: answers and messages wait here until what they depend on is durable.
+//! The gate: answers and messages wait here until the state that they depend on is durable.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,33 +26,33 @@ use crate::mailbox::slot::ReplyTo;
 use crate::mailbox::trace::CommandTrace;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
-/// Begins to carry out a step.
+/// Starts to carry out a step.
 pub(crate) type Carry = Arc<dyn Fn(StepCall) + Send + Sync>;
 
-/// An answer that is not given yet, and where it goes.
+/// An answer that has not been sent yet, and its recipient.
 pub(crate) enum PendingReply {
     Send(ReplyTo<OtpSent, SendOtpError>, Result<OtpSent, SendOtpError>),
     Verify(ReplyTo<Verification, VerifyOtpError>, Result<Verification, VerifyOtpError>),
     Resend(ReplyTo<OtpSent, ResendOtpError>, Result<OtpSent, ResendOtpError>),
     Read(ReplyTo<OtpState, ReadOtpError>, Result<OtpState, ReadOtpError>),
     Change(ReplyTo<WorkspaceSettings, ChangeError>, Result<Box<WorkspaceSettings>, ChangeError>),
-    /// That of a command beside the hot path.
+    /// The answer of a command beside the hot path.
     Answer(Box<dyn Answering>),
-    /// Somebody waited for what became of a message.
+    /// The outcome of a message, for a caller that waited for it.
     Settled(Box<dyn OutcomeWaiter>, Settled),
-    /// A number is to send no more.
+    /// A number must stop sending.
     Disconnect(Arc<Numbers>, NumberId),
-    /// A number is not to hand over the code of this request any more.
+    /// A number must not hand over the code of this request any more.
     WithdrawCode(Arc<Numbers>, NumberId, RequestId),
-    /// A number is to go by what is known of it.
+    /// A number must apply these facts.
     Facts(Arc<Numbers>, NumberId, NumberFacts),
-    /// The courier is to carry out a step.
+    /// The courier must carry out a step.
     Step(Carry, Box<StepCall>),
     /// The outcomes that a number reported under this ticket must be acknowledged.
     Ack(Arc<Numbers>, NumberId, u64),
-    /// A number may hand these over.
+    /// A number may hand these messages over.
     Claimed(Arc<Numbers>, NumberId, Granted),
-    /// Somebody waits for everything before this to be durable.
+    /// A caller waits for everything before this to be durable.
     Barrier(tokio::sync::oneshot::Sender<()>),
 }
 
@@ -74,14 +74,14 @@ impl PendingReply {
             Self::Step(carry, call) => carry(*call),
             Self::Ack(numbers, number, ticket) => numbers.ack(number, ticket),
             Self::Claimed(numbers, number, granted) => numbers.grant(number, granted),
-            // Nothing is sent if the caller does not wait any more.
+            // Nothing is sent if the caller no longer waits.
             Self::Barrier(done) => {
                 done.send(()).ok();
             }
         }
     }
 
-    /// What is followed of the command that it answers, if it is.
+    /// Returns the trace of the command that it answers, if it is traced.
     pub(crate) fn trace(&mut self) -> Option<&mut CommandTrace> {
         match self {
             Self::Send(reply, _) => reply.trace(),
@@ -101,7 +101,7 @@ impl PendingReply {
         }
     }
 
-    /// Says that the outcome is unknown.
+    /// Answers that the outcome is unknown.
     pub(crate) fn fail(self) {
         let why = Unavailable::because(UnavailableReason::Storage);
         match self {
@@ -113,7 +113,7 @@ impl PendingReply {
             Self::Read(reply, _) => reply.send(Err(why.into())),
             Self::Change(reply, _) => reply.send(Err(why.into())),
             Self::Answer(answer) => answer.fail(why),
-            // Dropping it shows that it did not come to be; the number goes on, and asks again.
+            // Dropping it shows that nothing became durable; the number continues, and asks again.
             Self::Barrier(_)
             | Self::Disconnect(..)
             | Self::WithdrawCode(..)
@@ -126,7 +126,7 @@ impl PendingReply {
     }
 }
 
-/// What waits, in the order in which it came; groups never go down along it.
+/// The waiting answers and messages in the order of arrival; groups never decrease along it.
 #[derive(Default)]
 pub(crate) struct Held {
     replies: VecDeque<(GroupNumber, PendingReply)>,
@@ -135,12 +135,14 @@ pub(crate) struct Held {
     durable: GroupNumber,
 }
 
-/// What waits, for the actor and for the task that opens the gate.
+/// The waiting answers and messages, for the actor and for the task that opens the gate.
 pub(crate) type SharedHeld = Arc<Mutex<Held>>;
 
 impl Held {
-    /// Opens for what `group` made durable. Messages go before answers: who hears that a message
-    /// was accepted and stops the engine then finds it with its number.
+    /// Releases the outputs that `group` made durable.
+    ///
+    /// Messages precede answers: a caller that learns that a message was accepted and then stops
+    /// the engine finds it with its number.
     pub(crate) fn open(&mut self, group: GroupNumber, dispatch: impl FnOnce(Vec<HandedOver>)) {
         self.durable = self.durable.max(group);
         let due = self.outbound.partition_point(|(of, _)| *of <= group);
@@ -162,13 +164,13 @@ impl Held {
     }
 }
 
-/// The actor's side of the gate. When the actor ends, whatever still waits is dropped with it.
+/// The actor's side of the gate. When the actor ends, the waiting outputs are dropped with it.
 #[derive(Default)]
 pub(crate) struct Gate {
     held: SharedHeld,
-    /// The last group that something was put into.
+    /// The last group that changes were put into.
     submitted: GroupNumber,
-    /// The actor was notified that all groups up to this one are durable. The gate may be further.
+    /// The last group that the actor knows to be durable. The gate may be further.
     committed: GroupNumber,
 }
 
@@ -181,28 +183,29 @@ impl Drop for Gate {
 }
 
 impl Gate {
-    /// The gate of an actor whose commits open `held`.
+    /// Returns the gate of an actor whose commits open `held`.
     pub(crate) fn new(held: SharedHeld) -> Self {
         Self { held, ..Self::default() }
     }
 
-    /// Whether the actor was notified of all that it submitted.
+    /// Returns whether the actor was notified of everything that it submitted.
     pub(crate) const fn is_clear(&self) -> bool {
         self.submitted <= self.committed
     }
 
-    /// The last group that something was put into, if the actor was not notified of it.
+    /// Returns the last group with changes, if the actor was not notified of it.
     pub(crate) fn last(&self) -> Option<GroupNumber> {
         (!self.is_clear()).then_some(self.submitted)
     }
 
-    /// Notes that `group` is durable.
+    /// Records that `group` is durable.
     pub(crate) fn committed(&mut self, group: GroupNumber) {
         self.committed = self.committed.max(group);
     }
 
-    /// Holds messages and an answer until `group`, and everything before it, is durable. It may be
-    /// by now: then `dispatch` takes the messages, and the answer goes out behind them.
+    /// Holds messages and an answer until `group`, and everything before it, is durable.
+    ///
+    /// If it already is, `dispatch` receives the messages, and the answer follows them.
     pub(crate) fn hold(
         &mut self,
         group: GroupNumber,
@@ -225,13 +228,14 @@ impl Gate {
         }
     }
 
-    /// Gives an answer that changed nothing. What it reports may be the work of a command that is
-    /// not durable yet, so it waits for all of those.
+    /// Sends an answer that changed nothing.
+    ///
+    /// It may report changes of commands that are not durable yet, so it waits for all of those.
     pub(crate) fn pass(&self, reply: PendingReply) {
         self.held.lock().hold(self.submitted, reply);
     }
 
-    /// Leaves of `messages` those of requests that have none waiting here.
+    /// Removes the `messages` of requests that have one waiting here.
     pub(crate) fn retain_absent(&self, messages: &mut Vec<Outbound>) {
         let held = self.held.lock();
         if held.outbound.is_empty() || messages.is_empty() {
@@ -241,7 +245,7 @@ impl Gate {
         messages.retain(|message| !here.contains(&message.origin));
     }
 
-    /// Those of `ids` that do not wait here.
+    /// Returns those of `ids` that do not wait here.
     pub(crate) fn absent(&self, ids: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
         let held = self.held.lock();
         let here: HashSet<_> =
@@ -249,7 +253,7 @@ impl Gate {
         ids.filter(|id| !here.contains(id)).collect()
     }
 
-    /// A commit failed: whatever waits is answered that its outcome is unknown.
+    /// Answers all waiting replies as unknown after a commit failed.
     pub(crate) fn fail(&self) {
         let mut held = self.held.lock();
         held.outbound.clear();
@@ -259,7 +263,7 @@ impl Gate {
     }
 }
 
-/// A message that was refused before it reached the state.
+/// Refuses a message before it has reached the state.
 pub(crate) fn refuse(message: WorkspaceMessage, why: Unavailable) {
     match message {
         WorkspaceMessage::Commands(batch) => {

@@ -1,7 +1,7 @@
 //! One task of the engine opens the gates of all workspaces.
 //!
-//! When a group is durable, the answers that waited for it go out from here, and not behind the
-//! commands in the mailbox of their actor. The actor hears of the group afterwards.
+//! When a group is durable, this task sends the answers that waited for it. They do not wait behind
+//! the commands in their actor's mailbox. The actor is notified of the group afterwards.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use postrider_store::{CommitError, GroupNumber};
 
 use crate::mailbox::output_gate::SharedHeld;
 
-/// Most releases that are taken at once.
+/// The maximum number of releases that are taken at once.
 const TAKEN_MAX: usize = 64;
 
 /// Notifies an actor of a group's result.
 pub(crate) type Notify = Arc<dyn Fn(GroupNumber, Result<(), CommitError>) + Send + Sync>;
 
-/// What became of a group in which a workspace had something.
+/// The result of a group with changes of a workspace.
 pub(crate) struct Release {
     pub(crate) held: SharedHeld,
     pub(crate) notify: Notify,
@@ -27,13 +27,14 @@ pub(crate) struct Release {
     pub(crate) result: Result<(), CommitError>,
 }
 
-/// The way to the task. It is bounded by the writer's queue: one release for each workspace in a
-/// group. The task ends when the last handle is dropped.
+/// A handle of the task, which ends when the last handle is dropped.
+///
+/// Its queue is bounded by the writer's queue: one release for each workspace in a group.
 #[derive(Debug, Clone)]
 pub struct Releaser(UnboundedSender<Release>);
 
 impl Releaser {
-    /// Starts the task. It must be called on the runtime.
+    /// Starts the task. The caller must be on the runtime.
     #[must_use]
     pub fn start(numbers: Arc<Numbers>) -> Self {
         let (sender, releases) = unbounded_channel();
@@ -41,9 +42,9 @@ impl Releaser {
         Self(sender)
     }
 
-    /// Has a gate opened, or its actor notified of a failure. Does not block.
+    /// Opens a gate, or notifies its actor of a failure. Does not block.
     pub(crate) fn release(&self, release: Release) {
-        // The task ends after the last sender, or with the runtime, when nobody waits any more.
+        // The task ends after the last sender, or with the runtime, when no caller is left.
         drop(self.0.send(release));
     }
 }
@@ -54,12 +55,12 @@ async fn run(mut releases: UnboundedReceiver<Release>, numbers: Arc<Numbers>) {
         for Release { held, notify, group, result } in taken.drain(..) {
             if result.is_ok() {
                 let open = || held.lock().open(group, |messages| numbers.dispatch(messages));
-                // Other workspaces' answers must go out whatever one of them does.
+                // A panic in one workspace must not stop the answers of the others.
                 if catch_unwind(AssertUnwindSafe(open)).is_err() {
                     tracing::error!("an answer panicked while it was given");
                 }
             }
-            // Behind the opening, so that a failure fails what is left only.
+            // This follows the opening, so that a failure only fails the rest.
             notify(group, result);
         }
     }

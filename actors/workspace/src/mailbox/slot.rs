@@ -22,44 +22,45 @@ use crate::mailbox::trace::CommandTrace;
 use crate::mailbox::watching::Watching;
 use crate::sweep::{LogSweep, SweepCursors};
 
-/// One workspace's entry in the directory: it lasts, while its actor comes and goes.
+/// One workspace's entry in the directory: it outlives the workspace's actors.
 pub type Slot = directory::Slot<WorkspaceMessage, WorkspaceEntry>;
 
-/// What is kept of a workspace beside where its actor is.
+/// The state of a workspace besides the placement of its actor.
 #[derive(Debug)]
 pub struct WorkspaceEntry {
-    /// Whose entry it is.
+    /// The workspace's id.
     pub id: WorkspaceId,
     batches: CommandBatches<WorkspaceMessage>,
-    /// Commands under way.
+    /// The number of running commands.
     in_flight: Arc<AtomicUsize>,
-    /// Whether the journal may hold something hot of it that no actor has in memory.
+    /// Set if the journal may hold hot state of it that no actor has in memory.
     in_journal: AtomicBool,
-    /// Who follows its event log.
+    /// The subscribers of its event log.
     pub subscribers: LogSubscribers,
-    /// How far records are deleted by age, as the last actor left it that passivated itself. An
-    /// actor takes it out, so that nothing is left of one that dies.
+    /// The cursors of the deletion by age that the last passivated actor left.
+    ///
+    /// An actor takes them out, so that nothing is left of one that dies.
     pub(crate) sweeps: Mutex<Option<SweepCursors>>,
     /// Cloned by tasks that write beside the actor.
     tasks: Arc<()>,
-    /// How far the event log is trimmed.
+    /// The progress of the event log's trimming.
     pub(crate) log_sweep: Mutex<LogSweep>,
     /// The last sequence of the event log that an actor has written; 0 before the first one.
     pub(crate) log_last: AtomicU64,
-    /// The next block of the log is indexed once that is as large; 0: it is to be looked for.
+    /// The sequence at which the next block of the log is indexed; 0: it is unknown.
     pub(crate) index_due: AtomicU64,
-    /// Who reads for a command beside the actor.
+    /// The readers for commands beside the actor.
     pub(crate) reading_ahead: Arc<ReadingAhead>,
-    /// Whether all its one-time passwords that have ended are known to be in their index.
+    /// Set if all its ended one-time passwords are known to be in their index.
     pub(crate) otps_indexed: AtomicBool,
-    /// What callbacks brought that is of no use.
+    /// The ignored items of its callbacks.
     pub(crate) ignored: Mutex<IgnoredLog>,
-    /// Who watches its broadcasts.
+    /// The watchers of its broadcasts.
     pub(crate) watching: Watching,
 }
 
 impl WorkspaceEntry {
-    /// The entry of a workspace with nothing under way.
+    /// Returns the entry of a workspace without running commands.
     #[must_use]
     pub fn new(id: WorkspaceId) -> Self {
         Self {
@@ -80,24 +81,25 @@ impl WorkspaceEntry {
         }
     }
 
-    /// Notes that an actor runs from now on, whose death would leave something in the journal
-    /// only. Returns whether an earlier one has.
+    /// Records that an actor runs, after whose death state may be left only in the journal.
+    ///
+    /// Returns whether an earlier one has run.
     pub fn enter(&self) -> bool {
         self.in_journal.swap(true, Ordering::AcqRel)
     }
 
-    /// Notes that the log has grown to the sequence `last`, and notifies its subscribers.
+    /// Records that the log has grown to the sequence `last`, and notifies its subscribers.
     pub(crate) fn log_has_grown(&self, last: u64, webhooks: &Webhooks) {
         self.log_last.store(last, Ordering::Relaxed);
         self.subscribers.log_has_grown(webhooks);
     }
 
-    /// Notes a task that writes beside the actor, until what is returned is dropped.
+    /// Counts a task that writes beside the actor, until the returned value is dropped.
     pub(crate) fn begin_task(&self) -> Arc<()> {
         Arc::clone(&self.tasks)
     }
 
-    /// Whether no command is under way, and no task that writes beside the actor.
+    /// Returns whether no command is running, and no task that writes beside the actor.
     pub(crate) fn is_quiet(&self) -> bool {
         self.in_flight.load(Ordering::Acquire) == 0 && Arc::strong_count(&self.tasks) == 1
     }
@@ -105,7 +107,7 @@ impl WorkspaceEntry {
     /// Takes a permit.
     ///
     /// # Errors
-    /// [`Unavailable`]: why there is none.
+    /// [`Unavailable`]: the reason why there is none.
     pub fn admit(&self, admission: &Arc<Admission>) -> Result<Permit, Unavailable> {
         admission.admit(&self.in_flight)
     }
@@ -114,7 +116,7 @@ impl WorkspaceEntry {
 /// Puts a command into the actor's mailbox, in a batch.
 ///
 /// # Errors
-/// [`Undelivered`]: no actor has it.
+/// [`Undelivered`]: no actor received it.
 pub fn deliver(slot: &Slot, message: WorkspaceMessage) -> Result<(), Undelivered> {
     let put = slot.batches.put(message, |batch| {
         slot.cast(WorkspaceMessage::Commands(batch)).map_err(|undelivered| undelivered.placement)
@@ -131,12 +133,13 @@ pub fn deliver(slot: &Slot, message: WorkspaceMessage) -> Result<(), Undelivered
     })
 }
 
-/// Passivates the actor unless a command is under way, and returns whether it did. Then nothing is
-/// in the actor's mailbox that a caller waits for, nor can anything come.
+/// Passivates the actor unless a command is running, and returns whether it did.
+///
+/// In that case the actor's mailbox holds nothing that a caller waits for, and nothing can arrive.
 pub fn passivate(slot: &Slot) -> bool {
     slot.rest_if(|workspace| {
-        // A permit is taken before a message is delivered and delivery holds the read lock, so
-        // with none out there is nothing to lose.
+        // A permit is taken before a message is delivered, and delivery holds the read lock. So
+        // without a permit there is nothing to lose.
         let idle = workspace.in_flight.load(Ordering::Acquire) == 0;
         if idle {
             workspace.in_journal.store(false, Ordering::Release);
@@ -145,26 +148,26 @@ pub fn passivate(slot: &Slot) -> bool {
     })
 }
 
-/// Why a message did not reach an actor.
+/// The reason why a message did not reach an actor.
 #[derive(Debug)]
 pub enum Undelivered {
     /// No actor runs; starting one helps.
     NotLive(Box<WorkspaceMessage>),
-    /// None can run now.
+    /// No actor can run now.
     Down(Unavailable),
 }
 
-/// Where an answer goes; it carries the command's permit.
+/// The recipient of an answer; it carries the command's permit.
 #[derive(Debug)]
 pub struct ReplyTo<T, E> {
     sender: oneshot::Sender<Result<T, E>>,
     permit: Permit,
-    /// What is followed of the command, if it is.
+    /// The trace of the command, if it is traced.
     trace: Option<Box<CommandTrace>>,
 }
 
 impl<T, E> ReplyTo<T, E> {
-    /// A way to reply that returns its permit when it has.
+    /// Returns a reply that returns its permit when it is sent.
     pub const fn new(
         sender: oneshot::Sender<Result<T, E>>,
         permit: Permit,
@@ -173,15 +176,14 @@ impl<T, E> ReplyTo<T, E> {
         Self { sender, permit, trace }
     }
 
-    /// What is followed of the command, if it is.
+    /// Returns the trace of the command, if it is traced.
     pub(crate) fn trace(&mut self) -> Option<&mut CommandTrace> {
         self.trace.as_deref_mut()
     }
 
-    /// Sends the answer. Nothing is sent if the caller does not wait any more: what was done stays
-    /// done.
+    /// Sends the answer. Nothing is sent if the caller no longer waits: the changes stay.
     pub fn send(self, answer: Result<T, E>) {
-        // The permit first: who has the answer may count on its place being free.
+        // The permit is dropped first: a caller with the answer may count on a free place.
         drop((self.permit, self.trace));
         drop(self.sender.send(answer));
     }

@@ -1,4 +1,4 @@
-//! Who watches a workspace: how its broadcasts come along, and what people do in conversations.
+//! The watchers of a workspace: the progress of its broadcasts, and people's acts in conversations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -8,53 +8,53 @@ use postrider_broadcast::record::BroadcastStatus;
 use postrider_domain::{AuditActor, BroadcastId, ConversationId};
 use tokio::sync::{Notify, broadcast, watch};
 
-/// How many statuses a recipient of a broadcast may have.
+/// The number of statuses of a broadcast's recipients.
 pub const STATUSES: usize = 9;
 
-/// How a broadcast comes along.
+/// The progress of a broadcast.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// Grows with each change of anything that is published.
+    /// Grows with each change of a published value.
     pub version: u64,
-    /// Where it stands.
+    /// The status of the broadcast.
     pub status: BroadcastStatus,
-    /// Its recipients.
+    /// The number of its recipients.
     pub total_recipients: u32,
-    /// What became of them, by the words of all statuses: they add up to all.
+    /// The number of recipients by the words of all statuses; together they are all recipients.
     pub counts: [(&'static str, u32); STATUSES],
-    /// Answers a second since it began.
+    /// The answers per second since it started.
     pub rate_per_second: f64,
-    /// When it is over at this rate; `None`: it is not known.
+    /// The remaining seconds at this rate; `None`: unknown.
     pub eta_seconds: Option<u64>,
 }
 
 /// The newest counts of all broadcasts that are watched.
 pub type Watched = Arc<BTreeMap<BroadcastId, Progress>>;
 
-/// Signs that wait for who reads slowly; older ones are lost to them.
+/// The maximum number of signs that wait for a slow reader, which loses older ones.
 const SIGNS_MAX: usize = 32;
 
-/// What somebody does in a conversation, which passes and is in no log.
+/// A person's act in a conversation, which is transient and in no log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationSign {
     /// The conversation.
     pub conversation: ConversationId,
-    /// What they do.
+    /// The act.
     pub act: ConversationAct,
-    /// Who.
+    /// The person.
     pub author: AuditActor,
 }
 
-/// What somebody does in a conversation.
+/// A person's act in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConversationAct {
-    /// They write an answer.
+    /// The person writes an answer.
     Typing,
-    /// They have added a note.
+    /// The person has added a note.
     Noted,
 }
 
-/// The signs of a workspace. Most are watched by nobody, and have no channel then.
+/// The signs of a workspace. Most workspaces have no watcher, and then no channel.
 #[derive(Debug, Default)]
 pub(crate) struct Signs(OnceLock<broadcast::Sender<ConversationSign>>);
 
@@ -63,7 +63,7 @@ impl Signs {
         self.0.get_or_init(|| broadcast::channel(SIGNS_MAX).0).subscribe()
     }
 
-    /// Notifies whoever watches now, if somebody does.
+    /// Notifies the current watchers, if there are any.
     pub(crate) fn send(&self, sign: ConversationSign) {
         if let Some(sender) = self.0.get() {
             drop(sender.send(sign));
@@ -71,18 +71,18 @@ impl Signs {
     }
 }
 
-/// Who watches one workspace.
+/// The watchers of one workspace.
 #[derive(Debug)]
 pub(crate) struct Watching {
     pub(crate) newest: watch::Sender<Watched>,
-    /// Whether the task that counts runs.
+    /// Set while the counting task runs.
     pub(crate) runs: Mutex<bool>,
-    /// Broadcasts that have changed their status, of which that is not published yet.
+    /// Broadcasts whose change of status is not published yet.
     pub(crate) changed: Mutex<BTreeSet<BroadcastId>>,
-    /// There is one.
+    /// Notified when there is one.
     pub(crate) hurry: Notify,
     pub(crate) signs: Signs,
-    /// Held by the task that changes many contacts.
+    /// The lock of the task that changes many contacts.
     pub(crate) changes: Arc<tokio::sync::Mutex<()>>,
 }
 

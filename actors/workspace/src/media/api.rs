@@ -1,4 +1,4 @@
-//! What callers ask of a workspace about files.
+//! The operations of a workspace on files.
 
 use std::io;
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use crate::Workspace;
 use crate::core::command::Footprint;
 use crate::services::Services;
 
-/// How long a content is pinned of which it is not known whether a record names it.
+/// The time for which a content is pinned if it is unknown whether a record names it.
 const UNKNOWN_PINNED: Duration = Duration::from_secs(60);
 
 /// The content of a file, which is read part by part.
 pub struct MediaBytes(Box<dyn BlobReader>);
 
 impl MediaBytes {
-    /// Up to `max` bytes from `offset` on; none at the end. Blocks.
+    /// Returns up to `max` bytes from `offset` on; none at the end. Blocks.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// The bytes cannot be read.
     pub fn read_at(&mut self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
         self.0.read_at(offset, max)
     }
 }
 
-/// Why a content was not removed.
+/// The reason why a content was not removed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReleaseError {
     #[error(transparent)]
@@ -43,11 +43,13 @@ pub(super) enum ReleaseError {
 }
 
 impl Workspace {
-    /// Adds a file. When this answers, it is durable with its content. It goes on when nobody waits
-    /// for it any more: its content is pinned until its record is durable.
+    /// Adds a file. When this returns, it is durable with its content.
+    ///
+    /// It continues if the caller no longer waits: its content is pinned until its record is
+    /// durable.
     ///
     /// # Errors
-    /// [`AddMediaError`]: there are too many bytes already, or not now.
+    /// [`AddMediaError`]: there would be too many bytes, or the workspace is unavailable.
     pub async fn add_media(
         &self,
         staged: Staged,
@@ -60,10 +62,10 @@ impl Workspace {
         tokio::spawn(adding).await.unwrap_or_else(|_| Err(failed().into()))
     }
 
-    /// Whether so many bytes could be added now.
+    /// Checks that so many bytes could be added now.
     ///
     /// # Errors
-    /// [`AddMediaError`]: there are too many bytes already, or not now.
+    /// [`AddMediaError`]: there would be too many bytes, or the workspace is unavailable.
     pub(super) async fn may_add_media(&self, length: u64) -> Result<(), AddMediaError> {
         let used =
             self.read(|store, workspace| Ok(noted(store.get(Table::Media, &used_key(workspace))?)));
@@ -104,7 +106,7 @@ impl Workspace {
         added
     }
 
-    /// A file; `None`: there is none of that id, or none any more.
+    /// Returns a file; `None`: there is none with that id, or it was deleted.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -117,7 +119,7 @@ impl Workspace {
         Ok(found.await?.filter(|state| state.expires_at > now))
     }
 
-    /// The content of a file; `None` when it is missing.
+    /// Returns the content of a file; `None` when it is missing.
     ///
     /// # Errors
     /// [`Unavailable`] when it cannot be read.
@@ -131,11 +133,12 @@ impl Workspace {
         Ok(opened.map(MediaBytes))
     }
 
-    /// Removes a file, and its content unless another file has the same. Returns whether it was
-    /// there.
+    /// Removes a file, and its content unless another file has the same.
+    ///
+    /// Returns whether it existed.
     ///
     /// # Errors
-    /// [`Unavailable`]: not now.
+    /// [`Unavailable`]: the workspace cannot remove it now.
     pub async fn remove_media(&self, id: MediaId) -> Result<bool, Unavailable> {
         self.remove_all_media(vec![id]).await
     }
@@ -151,18 +154,18 @@ impl Workspace {
     }
 }
 
-/// Begins the content of a file, which a workspace then adds. Its writes block.
+/// Starts the content of a file, which a workspace then adds. Its writes block.
 ///
 /// # Errors
 /// [`Unavailable`]: it cannot be written.
 pub async fn stage(shared: &Services) -> Result<Staged, Unavailable> {
     let blobs = blobs(shared)?;
-    // Before a large file is written, and not only before its record is.
+    // This is checked before a large file is written, and not only before its record is.
     may_stage(shared)?;
     blocking(move || blobs.begin()).await
 }
 
-/// Whether more of a content may be written now.
+/// Checks that more of a content may be written now.
 ///
 /// # Errors
 /// [`Unavailable`]: the disk is almost full.
@@ -175,7 +178,7 @@ fn blobs(shared: &Services) -> Result<BlobStore, Unavailable> {
     blobs.ok_or_else(|| Unavailable::because(UnavailableReason::NoMediaStore))
 }
 
-/// Does something with contents on a thread that may block.
+/// Runs an action on contents, on a thread that may block.
 pub(super) async fn blocking<T: Send + 'static>(
     act: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Unavailable> {
@@ -190,7 +193,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Whether a workspace names a content.
+/// Returns whether a workspace names a content.
 fn is_named(shared: &Services, hash: &BlobHash) -> Result<bool, StoreError> {
     for slot in shared.workspaces.slots() {
         if names(shared.store.as_ref(), &slot.id, hash)? {
@@ -200,9 +203,11 @@ fn is_named(shared: &Services, hash: &BlobHash) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Ends the pin of a content whose record was committed (`is_named`) or not, and then removes it.
-/// Where that is not known, the record may still be on its way to the disk: the pin lasts for a
-/// while, and the upkeep removes the content if nothing names it then.
+/// Ends the pin of a content. If its record was not committed, removes the content.
+///
+/// `is_named` says whether the record was committed. If that is unknown, the record may still be on
+/// its way to the disk. Then the pin lasts for a while, and the upkeep removes the content if no
+/// record names it.
 pub(super) async fn let_go(
     shared: &Arc<Services>,
     pinned: Pinned,
@@ -224,13 +229,13 @@ pub(super) async fn let_go(
     }
 }
 
-/// Whether a command that was answered so may be carried out nevertheless.
+/// Returns whether a command with this answer may still be carried out.
 fn is_unknown(why: &Unavailable) -> bool {
     use UnavailableReason::{Draining, Restarting, Storage};
     matches!(why.reason, Storage | Restarting | Draining)
 }
 
-/// Removes contents that no record names. One that cannot be removed goes after the next start.
+/// Removes contents that no record names. A failed removal is repeated after the next start.
 pub(super) async fn release(shared: &Arc<Services>, contents: Vec<BlobHash>) {
     let Some(blobs) = shared.media.blobs.clone() else { return };
     let shared = Arc::clone(shared);
@@ -242,6 +247,6 @@ pub(super) async fn release(shared: &Arc<Services>, contents: Vec<BlobHash>) {
             }
         }
     };
-    // It has reported what failed.
+    // A failure has already been reported.
     tokio::task::spawn_blocking(removing).await.ok();
 }

@@ -8,23 +8,23 @@ use postrider_store::blobs::BlobHash;
 use super::{ChannelUpload, MediaState, RENEWED_KEPT, media_key, name_key, pending_key, used_key};
 use crate::core::command::{Command, Context, Footprint};
 
-/// Why a file was not taken.
+/// The reason why a file was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddMediaError {
-    /// The workspace has as many bytes as it may.
+    /// The workspace has reached its maximum of bytes.
     #[error("the workspace keeps {used} bytes of media; with this it would be over {max}")]
     Full {
-        /// How many it has.
+        /// The bytes that it has.
         used: u64,
-        /// How many it may have.
+        /// The maximum.
         max: u64,
     },
-    /// It cannot be taken now.
+    /// The workspace cannot accept the file now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
-/// Whether a file of this length still fits beside the bytes that are used.
+/// Checks that a file of this length still fits beside the used bytes.
 ///
 /// # Errors
 /// [`AddMediaError::Full`].
@@ -63,12 +63,12 @@ impl Command for Add {
 /// Removes files.
 pub(super) struct Remove(pub(super) Vec<MediaId>);
 
-/// What was removed.
+/// The result of a removal.
 #[derive(Debug, Default)]
 pub(super) struct Removed {
-    /// Whether any file was there, with a content or without.
+    /// Set if any file existed, with or without content.
     pub(super) any: bool,
-    /// The contents that they had.
+    /// The contents of the removed files.
     pub(super) contents: Vec<BlobHash>,
 }
 
@@ -101,8 +101,10 @@ impl Command for Remove {
     }
 }
 
-/// Doubts what the channel calls a file behind a number, which it refused of a message that was
-/// accepted at that time. What was uploaded later that message did not name.
+/// Marks the channel's id of a file as doubtful: it was refused with a number's message.
+///
+/// `accepted` is the time at which that message was accepted. The message did not name a later
+/// upload.
 pub(crate) fn doubt_upload(
     context: &mut Context<'_>,
     media: MediaId,
@@ -124,7 +126,7 @@ pub(crate) fn doubt_upload(
     Ok(())
 }
 
-/// Notes what the channel calls a file behind a number.
+/// Stores the channel's id of a file for a number.
 pub(crate) struct NoteUpload {
     pub(crate) media: MediaId,
     pub(crate) number: NumberId,
@@ -150,9 +152,9 @@ impl Command for NoteUpload {
     }
 }
 
-/// Corrects how many bytes the workspace has, if nothing has changed since they were counted.
+/// Corrects the workspace's count of bytes, if it has not changed since the recount.
 pub(super) struct Recount {
-    /// What was noted then.
+    /// The count before the recount.
     pub(super) noted: u64,
     pub(super) counted: u64,
 }

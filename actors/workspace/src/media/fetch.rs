@@ -1,4 +1,4 @@
-//! Gets the contents of files that came in from the channel.
+//! Downloads the contents of files that the channel received.
 
 use std::sync::Arc;
 
@@ -18,57 +18,58 @@ use super::{MediaSource, MediaState, OFFERED, media_key};
 use crate::Workspace;
 use crate::media_files::MediaFetch;
 
-/// Most bytes of a file that came in: as many as the channel lets anybody send.
+/// The maximum bytes of an inbound file: the channel's own limit.
 const BYTES_MAX: u64 = 100 << 20;
-/// Parts that wait for the disk.
+/// The maximum number of parts that wait for the disk.
 const PARTS_MAX: usize = 4;
 
-/// Why there is no content.
+/// The reason why there is no content.
 enum NoContent {
-    /// There will be none.
+    /// There never will be one.
     Ever(&'static str),
-    /// It is tried again.
+    /// It will be tried again.
     Now(Box<str>),
 }
 
 impl Workspace {
-    /// Has the contents of files got that have just come in, unless they wait until somebody asks.
+    /// Downloads the contents of new inbound files, unless they wait for a request.
     pub(crate) fn fetch_new(&self, ids: Vec<MediaId>) {
         if self.shared.media.options.fetch == MediaFetch::Always {
             self.fetch_soon(ids);
         }
     }
 
-    /// Has the contents of files got that came in, beside whoever asks.
+    /// Downloads the contents of inbound files in the background.
     pub(super) fn fetch_soon(&self, ids: Vec<MediaId>) {
         for id in ids {
             let workspace = self.clone();
             drop(tokio::spawn(async move {
-                // What it could not do is tried again by the upkeep.
+                // The upkeep retries a failed download.
                 workspace.fetch(id).await.ok();
             }));
         }
     }
 
-    /// Gets the content of a file that came in, unless it is here. It goes on when nobody waits for
-    /// it any more.
+    /// Downloads the content of an inbound file, unless it is already stored.
+    ///
+    /// It continues if the caller no longer waits.
     ///
     /// # Errors
-    /// [`Unavailable`]: not now.
+    /// [`Unavailable`]: the content cannot be downloaded now.
     pub async fn fetch_media(&self, id: MediaId) -> Result<(), Unavailable> {
         let workspace = self.clone();
         let fetching = tokio::spawn(async move { workspace.fetch(id).await });
         fetching.await.unwrap_or_else(|_| Err(Unavailable::because(UnavailableReason::Storage)))
     }
 
-    /// Of several calls for the same file one gets it, and the others wait.
+    /// Downloads a content. Of several calls for the same file, one does so and the others wait.
     async fn fetch(&self, id: MediaId) -> Result<(), Unavailable> {
         let fetches = &self.shared.media.fetches;
         let turn = Arc::clone(&*fetches.entry(id).or_default());
         let held = turn.lock().await;
         let fetched = self.fetch_now(id).await;
         drop(held);
-        // The map has one, and this has one: nobody else waits.
+        // One reference is in the map and one is here: no other task waits.
         fetches.remove_if(&id, |_, turn| Arc::strong_count(turn) <= 2);
         fetched
     }
@@ -76,9 +77,9 @@ impl Workspace {
     async fn fetch_now(&self, id: MediaId) -> Result<(), Unavailable> {
         self.shared.may_send()?;
         let _turn = self.shared.media.fetch_turns.take(self.id().clone()).await;
-        // Whoever closes the places has stopped.
+        // The places are closed only when the engine has stopped.
         let _place = self.shared.media.fetch_places.acquire().await.ok();
-        // It may have waited for long: what else there is to know is read from here on.
+        // The wait may have been long: everything else is read from here on.
         self.shared.may_send()?;
         let found = self.read(move |store, workspace| {
             let json = store.get(Table::Media, &media_key(workspace, id))?;
@@ -91,11 +92,11 @@ impl Workspace {
             return self.perform(GiveUp { media: id, reason: "expired" }).await;
         }
         if self.shared.media.blobs.is_none() {
-            // There is no place for it here. Its record is given up in time all the same.
+            // There is no place for it here. Its record is still given up in time.
             return Ok(());
         }
         let connected = self.shared.numbers.connected(source.number);
-        // It may be connected again.
+        // The number may be connected again.
         let Some(connected) = connected else { return Ok(()) };
         let Some(provider) = connected.cloud_api.clone() else {
             return self.take_own(id, source).await;
@@ -110,8 +111,9 @@ impl Workspace {
         }
     }
 
-    /// Takes the content of a file of the workspace's own: whoever is behind a number without a
-    /// place for files has sent it back.
+    /// Copies the content of a file of the workspace's own.
+    ///
+    /// The recipient behind a number without a store for files has sent it back.
     async fn take_own(&self, id: MediaId, source: &MediaSource) -> Result<(), Unavailable> {
         let own = match source.id.parse::<MediaId>() {
             Ok(own) => self.media(own).await?,
@@ -168,7 +170,7 @@ impl Workspace {
     }
 }
 
-/// Writes what comes, each time on a thread that may block: none waits for the channel.
+/// Writes the received parts on threads that may block, none of which waits for the channel.
 async fn written(
     mut staged: Staged,
     mut parts: mpsc::Receiver<Bytes>,

@@ -1,4 +1,4 @@
-//! Commands on files that came in: noted with their message, and then got from the channel.
+//! Commands on inbound files: recorded with their message, and then downloaded from the channel.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::commands::{put_used, used};
 use super::{MediaSource, MediaState, OFFERED, media_key, name_key, pending_key};
 use crate::core::command::{Command, Context, Footprint};
 
-/// Why the content of a file that came in is not there: the workspace keeps too much.
+/// The reason for the missing content of an inbound file: the workspace has too many bytes.
 const FULL: &str = "media_full";
 
-/// Notes a file that came with a message, whose content is to be got.
+/// Records a file of a message, whose content is to be downloaded.
 pub(crate) fn expect(
     context: &mut Context<'_>,
     number: NumberId,
@@ -49,7 +49,7 @@ pub(crate) fn expect(
     media_id
 }
 
-/// Takes the content of a file that came in, which is durable. Gives whether it is kept.
+/// Stores the content of an inbound file, which is durable. Answers whether it is kept.
 pub(super) struct Arrived {
     pub(super) media: MediaId,
     pub(super) hash: BlobHash,
@@ -82,10 +82,10 @@ impl Command for Arrived {
     }
 }
 
-/// Gives up the content of a file that came in.
+/// Gives up the content of an inbound file.
 pub(super) struct GiveUp {
     pub(super) media: MediaId,
-    /// Why.
+    /// The reason.
     pub(super) reason: &'static str,
 }
 
@@ -101,13 +101,13 @@ impl Command for GiveUp {
     }
 }
 
-/// A file whose content is still to be got.
+/// Returns a file whose content is still to be downloaded.
 fn pending(context: &Context<'_>, id: MediaId) -> Result<Option<MediaState>, Unavailable> {
     let state = context.get_json::<MediaState>(Table::Media, &media_key(&context.core.id, id))?;
     Ok(state.filter(MediaState::is_pending))
 }
 
-/// Writes a file that is not waited for any more, and emits that.
+/// Writes a file that is no longer pending, and emits its event.
 fn settle(context: &mut Context<'_>, state: MediaState) {
     let state = MediaState { source: None, ..state };
     let workspace = context.core.id.clone();

@@ -1,9 +1,9 @@
-//! Counts the bytes of files that are on their way, so that many at once fill no disk.
+//! Counts the bytes of files that are being received, so that many at once fill no disk.
 
 use super::AddMediaError;
 use crate::Workspace;
 
-/// The bytes that have come of a file, until it is added or given up.
+/// The bytes that have been received of a file, until it is added or given up.
 pub struct MediaUnderWay {
     workspace: Workspace,
     bytes: u64,
@@ -16,7 +16,7 @@ impl std::fmt::Debug for MediaUnderWay {
 }
 
 impl Workspace {
-    /// A file of which nothing has come yet.
+    /// Starts a file of which nothing has been received yet.
     #[must_use]
     pub fn receive_media(&self) -> MediaUnderWay {
         MediaUnderWay { workspace: self.clone(), bytes: 0 }
@@ -24,11 +24,12 @@ impl Workspace {
 }
 
 impl MediaUnderWay {
-    /// Whether this file may have so many bytes, beside what the workspace has and what else is on
-    /// its way to it.
+    /// Checks that this file may have so many bytes.
+    ///
+    /// The workspace's other bytes, and those that it is receiving, count too.
     ///
     /// # Errors
-    /// [`AddMediaError`]: there would be too many, or not now.
+    /// [`AddMediaError`]: there would be too many, or the workspace is unavailable.
     pub async fn grow_to(&mut self, bytes: u64) -> Result<(), AddMediaError> {
         let all = &self.workspace.shared.media.under_way;
         let total = {

@@ -1,4 +1,4 @@
-//! Gets what is still to be got, and removes what is over or what no record names.
+//! Downloads pending contents, and removes those that have expired or that no record names.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -20,19 +20,19 @@ use crate::mailbox::slot::Slot;
 use crate::media_files::MediaFetch;
 use crate::services::Services;
 
-/// How often it is looked for contents that are still to be got.
+/// The time between two rounds of pending downloads.
 const EVERY: Duration = Duration::from_secs(60);
-/// How often it is looked for files whose time is over.
+/// The time between two searches for expired files.
 const EXPIRED_EVERY: Duration = Duration::from_secs(600);
-/// How often it is looked for contents that no record names, and bytes are counted anew.
+/// The time between two searches for unnamed contents, with a recount of bytes.
 const UNNAMED_EVERY: Duration = Duration::from_secs(3600);
-/// Most contents of a workspace that one round has got.
+/// The maximum number of a workspace's contents that one round downloads.
 const FETCHED_AT_ONCE: usize = 100;
-/// Most records of a workspace that are read for files whose time is over, each time.
+/// The maximum number of a workspace's records that one search for expired files reads.
 const EXPIRED_READ_MAX: usize = 10_000;
-/// Most files that one command removes.
+/// The maximum number of files that one command removes.
 const REMOVED_AT_ONCE: usize = 200;
-/// The pause between two parts of what a start looks through.
+/// The pause between two parts of the search at the start.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs until the engine has stopped.
@@ -57,8 +57,10 @@ pub async fn run(shared: Weak<Services>) {
     }
 }
 
-/// Gets contents that could not be got before, or that a crash came between. Each round goes on
-/// behind the last file of the round before, so that those that stay pending hold up no others.
+/// Downloads contents after a failure or a crash.
+///
+/// Each round continues behind the last file of the previous one, so that files that stay pending
+/// hold up no others.
 async fn fetch_pending(shared: &Arc<Services>, fetched: &mut HashMap<WorkspaceId, MediaId>) {
     for slot in shared.workspaces.slots() {
         let (id, workspace) = (slot.id.clone(), Workspace::new(Arc::clone(shared), slot));
@@ -67,11 +69,11 @@ async fn fetch_pending(shared: &Arc<Services>, fetched: &mut HashMap<WorkspaceId
         let Found { mut ids, last, is_end, .. } =
             some(&workspace, pending_prefix, after, bounds, |_| true).await;
         let now = shared.clock.now();
-        // Those that nobody has asked for are given up once the channel has forgotten them.
+        // Files without a request are given up once the channel has deleted them.
         let waits = |id: &MediaId| {
             shared.media.options.fetch == MediaFetch::OnDemand && now < id.timestamp().plus(OFFERED)
         };
-        // What follows one that waits is younger, and waits too.
+        // The files after one that waits are younger, and wait too.
         if let Some(last) = last.filter(|last| !is_end && !waits(last)) {
             fetched.insert(id, last);
         }
@@ -90,14 +92,15 @@ async fn count_bytes(shared: &Arc<Services>) {
         };
         reading.workspaces.slots().iter().map(|slot| used(slot)).sum::<u64>()
     });
-    // It has panicked where it gives nothing.
+    // It has panicked if it returns nothing.
     if let Ok(bytes) = counting.await {
         shared.media.bytes.store(bytes, Ordering::Relaxed);
     }
 }
 
-/// Removes the contents that no record names, and counts anew how much each workspace has: records
-/// go with what a contact has written, too.
+/// Removes the contents that no record names, and recounts the bytes of each workspace.
+///
+/// Records are also deleted with the messages of a contact.
 async fn remove_all_unnamed(shared: &Weak<Services>) {
     for first in 0..=u8::MAX {
         let Some(shared) = shared.upgrade() else { return };
@@ -114,8 +117,9 @@ async fn remove_all_unnamed(shared: &Weak<Services>) {
     }
 }
 
-/// Removes the contents whose hash begins with this byte that no record names. Gives whether there
-/// was no content at all.
+/// Removes the contents whose hash starts with this byte and that no record names.
+///
+/// Returns whether there was no content at all.
 async fn remove_unnamed(shared: &Arc<Services>, first: u8) -> bool {
     let Some(blobs) = shared.media.blobs.clone() else { return true };
     let reading = Arc::clone(shared);
@@ -131,7 +135,7 @@ async fn remove_unnamed(shared: &Arc<Services>, first: u8) -> bool {
     match tokio::task::spawn_blocking(unnamed).await {
         Ok(Ok((contents, is_none))) => {
             if !contents.is_empty() {
-                // It looks again whether anybody names them.
+                // It checks again whether a record names them.
                 api::release(shared, contents).await;
             }
             is_none
@@ -144,7 +148,7 @@ async fn remove_unnamed(shared: &Arc<Services>, first: u8) -> bool {
     }
 }
 
-/// The contents whose hash begins with this byte that records name.
+/// Returns the contents whose hash starts with this byte and that records name.
 fn named(shared: &Services, first: u8) -> Result<HashSet<BlobHash>, StoreError> {
     let mut named = HashSet::new();
     for slot in shared.workspaces.slots() {
@@ -159,11 +163,14 @@ fn named(shared: &Services, first: u8) -> Result<HashSet<BlobHash>, StoreError> 
     Ok(named)
 }
 
-/// Removes files whose time is over. Each round reads a bounded part of a workspace's files, and
-/// goes on behind it the next time; nobody is shown a file that waits for that.
+/// Removes expired files.
+///
+/// Each round reads a bounded part of a workspace's files, and the next one continues behind it. An
+/// expired file is shown to no caller meanwhile.
 async fn remove_expired(shared: &Arc<Services>, read: &mut HashMap<WorkspaceId, MediaId>) {
     let now = shared.clock.now();
-    // As their records promise, whatever the setting is now. Pending ones are given up before.
+    // The expiry in their records holds, whatever the setting is now. Pending files are given up
+    // earlier.
     let is_over = move |json: &[u8]| {
         let state = codec::decode::<MediaState>(json);
         state.is_ok_and(|state| !state.is_pending() && state.expires_at <= now)
@@ -174,7 +181,7 @@ async fn remove_expired(shared: &Arc<Services>, read: &mut HashMap<WorkspaceId, 
         while left > 0 {
             let bounds = Bounds { found: REMOVED_AT_ONCE, read: left };
             let found = some(&workspace, prefix, after, bounds, is_over).await;
-            // A later round goes on; the other workspaces do not wait for it.
+            // A later round continues; the other workspaces do not wait for it.
             let is_removed =
                 found.ids.is_empty() || workspace.remove_all_media(found.ids).await.is_ok();
             if !is_removed || found.is_end {
@@ -189,28 +196,28 @@ async fn remove_expired(shared: &Arc<Services>, read: &mut HashMap<WorkspaceId, 
     }
 }
 
-/// How much is looked through at once.
+/// The bounds of one search.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// Most files that are found.
+    /// The maximum number of files to find.
     found: usize,
-    /// Most records that are read.
+    /// The maximum number of records to read.
     read: usize,
 }
 
-/// What was found.
+/// The result of one search.
 #[derive(Default)]
 struct Found {
     ids: Vec<MediaId>,
-    /// How many records were read.
+    /// The number of records that were read.
     read: usize,
     /// The last of them.
     last: Option<MediaId>,
-    /// Whether there are no more, or they cannot be read now.
+    /// Set if there are no more, or they cannot be read now.
     is_end: bool,
 }
 
-/// The ids of the first files below a prefix, behind `after`, whose records are wanted.
+/// Returns the ids of the first files below a prefix, behind `after`, whose records are wanted.
 async fn some(
     workspace: &Workspace,
     prefix: fn(&WorkspaceId) -> Vec<u8>,
@@ -220,7 +227,7 @@ async fn some(
 ) -> Found {
     let read = workspace.read(move |store, workspace| {
         let (prefix, mut found) = (prefix(workspace), Found { is_end: true, ..Found::default() });
-        // The least key behind that file's.
+        // This is the least key behind that of the file.
         let from = after.map(|after| [&*prefix, after.as_bytes(), &[0]].concat());
         let visit = &mut |key: &[u8], value: &[u8]| {
             let id = key[prefix.len()..].try_into().ok().map(MediaId::from_bytes);
@@ -239,7 +246,7 @@ async fn some(
 }
 
 impl Workspace {
-    /// Counts anew how many bytes of files the workspace has.
+    /// Recounts the bytes of the workspace's files.
     async fn recount_media(&self) -> Result<(), Unavailable> {
         let counting = self.read(|store, workspace| {
             let noted =

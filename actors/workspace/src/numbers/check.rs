@@ -1,4 +1,4 @@
-//! Checks a number: asks its provider, takes what it says, and names what is wrong.
+//! Checks a number: asks its provider, stores the answer, and names the problems.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,29 +21,29 @@ use crate::core::records;
 use crate::inbox::number_facts;
 use crate::templates;
 
-/// How long no callback may come before that is reported.
+/// The time without a callback after which that is reported.
 const SILENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// How long before its end it is reported that a token expires.
+/// The time before the end of a token at which its expiry is reported.
 const EXPIRES_SOON: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What is wrong with a number.
+/// A problem of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NumberProblem {
     /// The provider does not answer, or not now.
     Unreachable,
-    /// The provider does not take the number's token.
+    /// The provider does not accept the number's token.
     TokenRefused,
-    /// The provider refuses to say anything of the number.
+    /// The provider refuses to answer about the number.
     Refused,
-    /// Nobody gets the callbacks of the number's account.
+    /// No app receives the callbacks of the number's account.
     NotSubscribed,
-    /// No callback has come for a day.
+    /// No callback has arrived for a day.
     NoCallbackInADay,
     /// The provider has stopped or restricted it.
     NotConnected,
-    /// The name that it is to show is not approved.
+    /// The display name is not approved.
     NameNotApproved,
     /// Recipients rate it badly.
     QualityRed,
@@ -54,7 +54,7 @@ pub enum NumberProblem {
 }
 
 impl NumberProblem {
-    /// Its code, what is wrong, and what to do about it.
+    /// Returns its code, the problem, and the remedy.
     #[must_use]
     pub const fn words(self) -> [&'static str; 3] {
         match self {
@@ -112,63 +112,65 @@ impl NumberProblem {
     }
 }
 
-/// What came of a check. This is its record too, as JSON.
+/// The result of a check. This is its record too, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumberCheck {
-    /// When the provider was asked.
+    /// The time at which the provider was asked.
     pub at: Timestamp,
-    /// Whether the provider answered.
+    /// Set if the provider answered.
     pub reachable: bool,
-    /// Whether the provider takes the token; `None` if it did not say.
+    /// Set if the provider accepts the token; `None` if it did not say.
     pub token_accepted: Option<bool>,
     /// The name that recipients see.
     pub verified_name: Option<Box<str>>,
-    /// The provider's word for how it does.
+    /// The provider's word for its status.
     pub status: Option<Box<str>>,
-    /// What else the provider says of it.
+    /// Other facts that the provider reports.
     #[serde(default)]
     pub facts: NumberFacts,
-    /// How many apps get the account's callbacks; `None` if the provider did not say.
+    /// The number of apps that receive the account's callbacks; `None` if the provider did not say.
     pub subscribed_apps: Option<usize>,
-    /// When the provider last called back, since the start.
+    /// The time of the provider's last callback since the start.
     #[serde(default)]
     pub last_callback_at: Option<Timestamp>,
-    /// Of which fields of callbacks something has come, since the start, and when last.
+    /// The fields of callbacks that have arrived since the start, each with its last time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub webhook_fields_seen: BTreeMap<Box<str>, Timestamp>,
-    /// When the token expires; `None` where it does not, or the provider does not say.
+    /// The time at which the token expires; `None` if it does not, or the provider does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_expires_at: Option<Timestamp>,
-    /// What is wrong.
+    /// The problems.
     pub problems: Vec<NumberProblem>,
 }
 
 impl NumberCheck {
-    /// Whether it was made before this moment. One of a clock that was ahead is as good as none.
+    /// Returns whether it was made before this moment. A check by a clock that was ahead is
+    /// ignored.
     pub(super) fn has_been(&self, now: Timestamp) -> bool {
         self.at <= now
     }
 }
 
-/// Why a number is not checked.
+/// The reason why a number is not checked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckNumberError {
-    /// The workspace has no such number, or there is no provider behind it that can be asked.
+    /// The workspace has no such number, or the number has no provider that can be asked.
     #[error("no such number, or none that has a provider to ask")]
     NoProvider,
-    /// Not now.
+    /// The workspace is unavailable.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl Workspace {
-    /// Asks the provider of a number how it does, keeps what is wrong, and goes by what it says:
-    /// pace, quality, name and limit.
+    /// Asks the provider about a number, stores its problems and applies the reported facts.
+    ///
+    /// The facts are pace, quality, name and limit.
     ///
     /// # Errors
-    /// [`CheckNumberError`]: there is no provider to ask, or not now.
+    /// [`CheckNumberError`]: there is no provider to ask, or the workspace is unavailable.
     pub async fn check_number(&self, number: NumberId) -> Result<NumberCheck, CheckNumberError> {
-        // What the provider says is taken though nobody waits for it any more.
+        // The provider's answer is stored even if the caller no longer waits.
         let workspace = self.clone();
         let checking = async move {
             let asking = workspace.begin_check(number).await?;
@@ -179,7 +181,7 @@ impl Workspace {
         tokio::spawn(checking).await.unwrap_or_else(|_| Err(failed().into()))
     }
 
-    /// What a check needs before the provider is asked.
+    /// Returns the state that a check needs before the provider is asked.
     pub(super) async fn begin_check(&self, number: NumberId) -> Result<Asking, CheckNumberError> {
         let connected = self.shared.numbers.connected(number);
         let own = connected.filter(|connected| connected.workspace == *self.id());
@@ -190,7 +192,7 @@ impl Workspace {
         Ok(Asking { number, provider, clock: self.shared.clock.clone(), now, known })
     }
 
-    /// Takes what the provider said, and looks what else is wrong.
+    /// Stores the provider's answer, and checks for other problems.
     pub(super) async fn end_check(
         &self,
         Asking { number, now, known, .. }: Asking,
@@ -205,12 +207,12 @@ impl Workspace {
         let seen = figures.fields_seen.into_iter();
         check.webhook_fields_seen = seen.map(|(field, at)| (field.into(), at)).collect();
         let heard = check.last_callback_at.unwrap_or(self.shared.started_at);
-        // One that a clock connected which was ahead has been there since the start.
+        // A number that was connected by a clock that was ahead counts from the start.
         let connected = Some(number.timestamp()).filter(|at| *at <= now).unwrap_or_default();
         if now.since(heard.max(connected)) >= SILENCE {
             check.problems.push(NumberProblem::NoCallbackInADay);
         }
-        // What was said before is taken already, and callbacks may have said otherwise since.
+        // An earlier answer is already stored, and callbacks may have reported other facts since.
         let is_new = asked.asked_at >= now;
         let said = asked.report.ok().filter(|_| is_new).map(|it| it.facts).unwrap_or_default();
         let pace_set = self.shared.numbers.pace_set();
@@ -225,21 +227,22 @@ impl Workspace {
         Ok(check)
     }
 
-    /// The last check of a number; `None` where its record cannot be decoded, too.
+    /// Returns the last check of a number; `None` also if its record cannot be decoded.
     ///
     /// # Errors
     /// [`Unavailable`]: the store cannot be read.
     pub async fn last_check(&self, number: NumberId) -> Result<Option<NumberCheck>, Unavailable> {
         self.read(move |store, id| {
             let record = store.get(Table::Workspaces, &records::check_key(id, number))?;
-            // What cannot be read is written anew within a day.
+            // An unreadable record is replaced within a day.
             Ok(record.and_then(|json| codec::decode(&json).ok()))
         })
         .await
     }
 
-    /// Whether the template of one-time passwords is not there, or not approved. While the
-    /// templates are yet to be brought up to date, nobody knows.
+    /// Returns whether the template of one-time passwords is missing or not approved.
+    ///
+    /// It is unknown, and `false`, while the templates are to be synchronized.
     async fn template_is_missing(&self, number: NumberId) -> Result<bool, Unavailable> {
         let found = self.read(move |store, id| {
             if store.get(Table::Workspaces, &records::templates_wanted_key(id))?.is_some() {
@@ -255,7 +258,7 @@ impl Workspace {
     }
 }
 
-/// What is known of a number, as it is stored.
+/// Returns the stored facts of a number.
 fn facts(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -270,18 +273,18 @@ pub(super) struct Asking {
     provider: Arc<CloudApiNumber>,
     clock: Clock,
     now: Timestamp,
-    /// What was known of it then, as it is stored.
+    /// Its stored facts at that time.
     known: Option<Vec<u8>>,
 }
 
 impl Asking {
-    /// Asks. It takes up to a minute, and keeps no engine from ending.
+    /// Asks the provider. This takes up to a minute, and does not keep the engine alive.
     pub(super) async fn ask(&self) -> Checkup {
         self.provider.checkup(&self.clock).await
     }
 }
 
-/// What the provider's answers come to.
+/// Summarizes the provider's answers.
 fn summed_up(asked: &Checkup) -> NumberCheck {
     let report = asked.report.as_ref().ok();
     let refusals = [asked.report.as_ref().err(), asked.subscribed.as_ref().err()];
@@ -321,9 +324,9 @@ fn summed_up(asked: &Checkup) -> NumberCheck {
     }
 }
 
-/// What a call that failed shows.
+/// Returns the problem that a failed call shows.
 fn problem_of(error: &ListError) -> NumberProblem {
-    /// The code of a token that is not taken.
+    /// The code of a token that is not accepted.
     const TOKEN: Option<u32> = Some(190);
     match error {
         ListError::Refused(failure) if failure.code == TOKEN => NumberProblem::TokenRefused,
@@ -332,10 +335,10 @@ fn problem_of(error: &ListError) -> NumberProblem {
     }
 }
 
-/// Takes what a check found.
+/// Stores the result of a check.
 struct Take {
     number: NumberId,
-    /// What was known of it before its provider was asked.
+    /// The number's stored facts before its provider was asked.
     known: Option<Vec<u8>>,
     said: NumberFacts,
     pace_set: Option<u32>,
@@ -351,13 +354,13 @@ impl Command for Take {
         let key = records::check_key(&context.core.id, number);
         let last = context.get(Table::Workspaces, &key)?;
         let last = last.and_then(|json| codec::decode::<NumberCheck>(&json).ok());
-        // It may have been disconnected meanwhile, or asked about anew with another token.
+        // It may have been disconnected meanwhile, or checked again with another token.
         let now = context.now();
         let last = last.filter(|last| last.has_been(now));
         if context.number(number).is_none() || last.is_some_and(|last| last.at > check.at) {
             return Ok(());
         }
-        // What a callback has reported meanwhile is newer.
+        // Facts of a callback that arrived meanwhile are newer.
         let facts = records::facts_key(&context.core.id, number);
         if context.get(Table::Workspaces, &facts)? == known {
             number_facts::learn(context, number, &said, pace_set)?;

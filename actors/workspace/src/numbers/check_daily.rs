@@ -1,4 +1,4 @@
-//! Checks the numbers that have a provider once a day, by themselves.
+//! Checks the numbers that have a provider once a day, automatically.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -14,29 +14,30 @@ use crate::core::records;
 use crate::numbers::check::{CheckNumberError, NumberCheck};
 use crate::services::Services;
 
-/// How long a check holds.
+/// The time for which a check is valid.
 const HOLDS: Duration = Duration::from_secs(24 * 3600);
-/// How long one holds whose provider could not be reached, and how often it is looked for numbers
-/// whose last check does not hold any more.
+/// The time for which a check without a reachable provider is valid.
+///
+/// It is also the time between two searches for numbers without a valid check.
 const EVERY: Duration = Duration::from_secs(3600);
 /// The longest pause after a check: the provider allows 200 such calls in an hour, for an account.
 const PAUSE_MAX: Duration = Duration::from_secs(36);
-/// How long the pauses of a round are together, at most.
+/// The maximum sum of the pauses in a round.
 const PAUSES_MAX: Duration = Duration::from_secs(12 * 3600);
-/// Most numbers that are checked at once.
+/// The maximum number of numbers that are checked at once.
 const AT_ONCE_MAX: usize = 8;
 
-/// A number of a workspace that is to be checked, and when it was; the epoch: never.
+/// A number of a workspace to check, and the time of its last check; the epoch: never.
 type Due = (Timestamp, WorkspaceId, NumberId);
 
-/// Begins, until the engine has stopped, which it does not keep from going.
+/// Starts the checks, which end with the engine and do not keep it alive.
 pub fn begin(shared: &Arc<Services>) {
     drop(tokio::spawn(run(Arc::downgrade(shared))));
 }
 
 async fn run(shared: Weak<Services>) {
     let Some(clock) = shared.upgrade().map(|shared| shared.clock.clone()) else { return };
-    // They end with this task. One with many numbers takes hours.
+    // They end with this task. A round with many numbers takes hours.
     let mut rounds = JoinSet::new();
     let mut under_way: BTreeMap<Box<str>, AbortHandle> = BTreeMap::new();
     let turns = Arc::new(Semaphore::new(AT_ONCE_MAX));
@@ -65,19 +66,20 @@ async fn check_all(shared: Weak<Services>, turns: Arc<Semaphore>, due: Vec<Due>)
             return;
         }
         let Some(workspace) = workspace(&shared, &id) else { continue };
-        // Somebody may have had it checked since.
+        // The number may have been checked since.
         let is_due = is_due(&workspace, number, clock.now()).await.is_some();
         drop(workspace);
         if is_due {
-            // Nobody closes the semaphore.
+            // The semaphore is never closed.
             let _turn = turns.acquire().await;
             check(&shared, &id, number).await;
         }
     }
 }
 
-/// When a number was checked, if that does not hold any more. What cannot be read now is looked at
-/// again with the next look.
+/// Returns the time of a number's last check, if that is not valid any more.
+///
+/// A check that cannot be read now is read again in the next search.
 async fn is_due(workspace: &Workspace, number: NumberId, now: Timestamp) -> Option<Timestamp> {
     let Ok(last) = workspace.last_check(number).await else { return None };
     let holds = |check: &NumberCheck| if check.reachable { HOLDS } else { EVERY };
@@ -87,15 +89,16 @@ async fn is_due(workspace: &Workspace, number: NumberId, now: Timestamp) -> Opti
     }
 }
 
-/// The numbers whose last check does not hold any more, by account, the oldest first; `None`: the
-/// engine is dropped.
+/// Returns the numbers without a valid check, by account, the oldest first.
+///
+/// `None`: the engine is dropped.
 async fn due(shared: &Weak<Services>) -> Option<Vec<(Box<str>, Vec<Due>)>> {
     let (numbers, clock) =
         shared.upgrade().map(|it| (Arc::clone(&it.numbers), it.clock.clone()))?;
     let mut due: BTreeMap<Box<str>, Vec<Due>> = BTreeMap::new();
     for id in numbers.workspaces_with(NumberKind::CloudApi) {
         let Some(workspace) = workspace(shared, &id) else { continue };
-        // Beside the actor, which need not be started for this.
+        // This reads beside the actor, which need not be started for it.
         let records = workspace.read(records::load).await.ok().flatten();
         for number in records.map(|records| records.numbers).unwrap_or_default() {
             let Some(account) = number.account.filter(|_| number.kind == NumberKind::CloudApi)
@@ -120,7 +123,7 @@ fn workspace(shared: &Weak<Services>, id: &WorkspaceId) -> Option<Workspace> {
     Some(Workspace::new(shared, slot))
 }
 
-/// Checks a number. While its provider is asked, nothing keeps the engine from going.
+/// Checks a number. Nothing keeps the engine alive while its provider is asked.
 async fn check(shared: &Weak<Services>, id: &WorkspaceId, number: NumberId) {
     let result = async {
         let Some(found) = workspace(shared, id) else { return Ok(()) };
@@ -132,14 +135,14 @@ async fn check(shared: &Weak<Services>, id: &WorkspaceId, number: NumberId) {
             None => Ok(()),
         }
     };
-    // One without a provider was disconnected meanwhile.
+    // A number without a provider was disconnected meanwhile.
     if let Err(CheckNumberError::Unavailable(error)) = result.await {
         tracing::warn!(workspace = %id, %number, %error, "a number was not checked");
     }
 }
 
 impl Workspace {
-    /// Has a number checked in the background.
+    /// Checks a number in the background.
     pub fn check_number_soon(&self, number: NumberId) {
         let (shared, id) = (Arc::downgrade(&self.shared), self.id().clone());
         drop(tokio::spawn(async move { check(&shared, &id, number).await }));

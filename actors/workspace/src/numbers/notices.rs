@@ -1,4 +1,4 @@
-//! Notices of the workspace's numbers, and of whom they have written to.
+//! Notices about the workspace's numbers and their recipients.
 
 use postrider_channel::Failure;
 use postrider_domain::event::number::{ChannelErrorData, NumberData, NumberStoppedData};
@@ -10,13 +10,12 @@ use crate::inbox::{identity, phone_aliases};
 use crate::suppressions;
 use postrider_domain::unavailable::Unavailable;
 
-/// Writes a number's notice into the workspace's event log, or records what it revealed of
-/// recipients.
+/// Writes a number's notice into the event log, or records the data about recipients in it.
 #[derive(Debug, Clone)]
 pub struct RecordNotice {
     /// The number.
     pub number: NumberId,
-    /// What happened to it.
+    /// The notice.
     pub notice: NumberNotice,
 }
 

@@ -19,22 +19,22 @@ use crate::handle::Workspace;
 use crate::messages::limit_in;
 use crate::services::Services;
 
-/// Most portfolios of a workspace that are set: as many as it may have numbers.
+/// The maximum number of a workspace's portfolio settings: the maximum number of its numbers.
 const SETTINGS_MAX: usize = 64;
 
-/// Why the limit of a portfolio was not set.
+/// The reason why the limit of a portfolio was not set.
 #[derive(Debug, thiserror::Error)]
 pub enum SetPortfolioError {
-    /// As many are set as may be.
+    /// The maximum number of portfolios is already set.
     #[error("{SETTINGS_MAX} portfolios are set already; set one back by an empty object")]
     TooMany,
-    /// It cannot be taken now.
+    /// The workspace cannot accept the change now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl Workspace {
-    /// Sets how many people a portfolio may write to first within 24 hours.
+    /// Sets the number of people to whom a portfolio may write first within 24 hours.
     ///
     /// # Errors
     /// [`SetPortfolioError`].
@@ -55,7 +55,7 @@ impl Workspace {
         Ok(self.portfolio(id).await?)
     }
 
-    /// The budget of a portfolio; of one that no number is in, one that nobody has used.
+    /// Returns the budget of a portfolio; an unused one if the portfolio has no number.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -86,7 +86,7 @@ impl Command for SetPortfolio {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), SetPortfolioError> {
         let key = setting_key(&context.core.id, &self.id);
-        // What is as if nothing was set needs no record.
+        // The default setting needs no record.
         let is_default = self.setting == PortfolioSetting::default();
         if !is_default && context.get(Table::Portfolios, &key)?.is_none() {
             let set = settings(context.store(), &context.core.id).map_err(unreadable)?;
@@ -106,7 +106,7 @@ impl Command for SetPortfolio {
     }
 }
 
-/// Reports that the limit of a portfolio is reached, or that it is not any more, once.
+/// Reports once that the limit of a portfolio is reached, or no longer reached.
 struct ReportLimit(Box<str>);
 
 impl Command for ReportLimit {
@@ -150,8 +150,9 @@ impl Command for ReportLimit {
     }
 }
 
-/// Has the workspaces report which limits are reached, where something was counted or has had its
-/// time. The engine calls this every second.
+/// Makes the workspaces report which limits are reached, after a count or an expiry.
+///
+/// The engine calls this every second.
 pub fn beat(shared: &Arc<Services>) {
     if shared.portfolios.begins() {
         let shared = Arc::clone(shared);
