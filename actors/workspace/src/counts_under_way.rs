@@ -1,4 +1,6 @@
-//! Notes which windows of a broadcast change while its recipients are counted beside the actor.
+//! Records the windows of a broadcast that change while its recipients are counted.
+//!
+//! The count runs beside the actor.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -10,11 +12,11 @@ use postrider_domain::BroadcastId;
 #[derive(Debug, Default)]
 pub struct CountsUnderWay(Mutex<Vec<(BroadcastId, Weak<Changed>)>>);
 
-/// Windows of which something was reported since they were counted.
+/// Windows with reports since they were counted.
 pub(crate) type Changed = Mutex<BTreeSet<u32>>;
 
 impl CountsUnderWay {
-    /// Begins to note which windows of a broadcast change, until what this returns is dropped.
+    /// Starts to record a broadcast's changed windows, until the returned value is dropped.
     pub(crate) fn begin(&self, id: BroadcastId) -> Arc<Changed> {
         let changed = Arc::default();
         let mut all = self.0.lock();
@@ -23,7 +25,7 @@ impl CountsUnderWay {
         changed
     }
 
-    /// Notes that something is reported of a message in this window.
+    /// Records a report about a message in this window.
     pub(crate) fn changed(&self, id: BroadcastId, window: u32) {
         let all = self.0.lock();
         for (_, changed) in all.iter().filter(|(of, _)| *of == id) {

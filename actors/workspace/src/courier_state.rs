@@ -1,4 +1,4 @@
-//! What the courier of codes by SMS and mail shares: the sandbox, and the client of gateways.
+//! The shared state of the courier of codes by SMS and mail: the sandbox and the gateways' client.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,20 +10,20 @@ use crate::otp_figures::OtpFigures;
 /// Carries out the steps of chains.
 pub struct Courier {
     pub(crate) sandbox: Arc<Sandbox>,
-    /// Steps since the start.
+    /// The figures of steps since the start.
     pub figures: OtpFigures,
-    /// `None` inside when no client could be made.
+    /// `None` inside if no client could be created.
     client: OnceLock<Option<Arc<GatewayClient>>>,
 }
 
 impl Courier {
-    /// One that brings what is for a sandbox there.
+    /// Returns a courier that delivers messages for a sandbox there.
     #[must_use]
     pub fn new(sandbox: Arc<Sandbox>) -> Self {
         Self { sandbox, figures: OtpFigures::default(), client: OnceLock::new() }
     }
 
-    /// The client of gateways, made when it is first needed.
+    /// Returns the client of gateways, created when it is first needed.
     pub(crate) fn client(&self, options: &WebhookOptions) -> Option<Arc<GatewayClient>> {
         let make = || {
             let made = GatewayClient::new(options.addresses.clone(), options.timeout);

@@ -1,4 +1,4 @@
-//! The limit on making contacts: a token bucket for each workspace.
+//! The limit on the creation of contacts: a token bucket for each workspace.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 const OF_WORKSPACE: u8 = b'w';
 
-/// A bucket for each workspace that has made contacts lately.
+/// A bucket for each workspace that has created contacts recently.
 #[derive(Debug, Default)]
 pub struct Creations(DashMap<WorkspaceId, SharedBucket>);
 
@@ -28,17 +28,17 @@ impl Creations {
         }
     }
 
-    /// Takes one from a workspace's bucket of `limit` a minute; 0 is no limit.
+    /// Takes one token from a workspace's bucket of `limit` a minute; 0 is no limit.
     ///
     /// # Errors
-    /// How long until there is one.
+    /// The time until the next token.
     pub fn take(&self, workspace: &WorkspaceId, limit: u32, clock: &Clock) -> Result<(), Duration> {
         let full_at_ns = match self.0.get(workspace) {
             Some(bucket) if bucket.limit() == limit => return bucket.take(clock),
             Some(bucket) => Some(bucket.full_at_ns()),
             None => None,
         };
-        // Only the workspace's actor takes, so nobody else makes the bucket meanwhile.
+        // Only the workspace's actor takes tokens, so the bucket is not created concurrently.
         let Some(bucket) = SharedBucket::new(limit, MINUTE, full_at_ns, clock) else {
             return Ok(());
         };
@@ -47,13 +47,13 @@ impl Creations {
         taken
     }
 
-    /// How many a workspace has taken that its bucket does not have back yet.
+    /// Returns the number of tokens that a workspace has taken and its bucket has not regained.
     pub fn taken(&self, workspace: &WorkspaceId, now: Timestamp) -> u32 {
         let bucket = self.0.get(workspace);
         bucket.map_or(0, |bucket| bucket.limit().saturating_sub(bucket.state(now).remaining))
     }
 
-    /// Forgets the full ones and lists the others.
+    /// Removes the full buckets and lists the others.
     pub fn collect(&self, all: &mut Vec<(Vec<u8>, u64)>, now: Timestamp) {
         let now_ns = nanos(now);
         self.0.retain(|id, bucket| {

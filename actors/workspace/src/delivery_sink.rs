@@ -1,4 +1,4 @@
-//! Where outcomes arrive: each goes to the broadcast or the workspace that it belongs to.
+//! The destination of outcomes: each goes to its broadcast or workspace.
 
 use postrider_broadcast::FanoutMessage;
 use postrider_channel::outcome::FinalOutcome;
@@ -12,10 +12,11 @@ use crate::mailbox::message::WorkspaceMessage;
 use crate::numbers::notices::RecordNotice;
 use crate::services::Services;
 
-/// How often a notice of a number is tried to be recorded, while a workspace cannot take it.
+/// The maximum number of tries to record a number's notice, while a workspace cannot accept it.
 const NOTICE_TRIES: u32 = 100;
 
-/// Brings the numbers' answers to their workspaces. Weak, because the workspaces own the numbers.
+/// Delivers the numbers' outcomes to their workspaces. It is weak, because the workspaces own the
+/// numbers.
 pub struct DeliverySink(pub std::sync::Weak<Services>);
 
 impl OutcomeSink for DeliverySink {
@@ -28,7 +29,7 @@ impl OutcomeSink for DeliverySink {
         }
         if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
             let outcomes = Outcomes { settled, ..outcomes };
-            // A workspace that has just died gets them again when it asks for what it misses.
+            // A workspace that has just died gets them again when it asks for missing outcomes.
             drop(actor.cast(WorkspaceMessage::Settled(outcomes)));
         }
     }
@@ -36,7 +37,7 @@ impl OutcomeSink for DeliverySink {
     fn claims(&self, workspace: &WorkspaceId, claims: Claims) {
         let Some(shared) = self.0.upgrade() else { return };
         if let Some(actor) = shared.workspaces.slot(workspace).and_then(|slot| slot.live()) {
-            // The number asks a workspace that has just died again.
+            // The number repeats its request to a workspace that has just died.
             drop(actor.cast(WorkspaceMessage::Claims(claims)));
         }
     }
@@ -68,7 +69,7 @@ impl OutcomeSink for DeliverySink {
 
     fn handed_back(&self, workspace: &WorkspaceId, messages: Vec<Outbound>) {
         let Some(shared) = self.0.upgrade() else { return };
-        // One that has no actor dispatches everything when it has one again.
+        // A workspace without an actor dispatches all messages when it has one again.
         shared.workspaces.cast_live(workspace, WorkspaceMessage::HandedBack(messages));
     }
 
@@ -84,7 +85,7 @@ impl OutcomeSink for DeliverySink {
         shared.broadcasts.cast_all_live(|| FanoutMessage::QueueLost(number));
         match workspace {
             Some(workspace) => {
-                // One that has no actor dispatches everything when it has one again.
+                // A workspace without an actor dispatches all messages when it has one again.
                 shared.workspaces.cast_live(workspace, WorkspaceMessage::Redispatch);
             }
             None => shared.workspaces.cast_all_live(|| WorkspaceMessage::Redispatch),

@@ -1,4 +1,4 @@
-//! The directory of workspaces: those that exist, and where each actor is.
+//! The directory of workspaces: those that exist, and the placement of each actor.
 
 use postrider_domain::WorkspaceId;
 use postrider_runtime::directory::Directory;

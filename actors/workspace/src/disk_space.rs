@@ -1,4 +1,4 @@
-//! How much the engine still writes, by the free space of its disk.
+//! The limits on writing, by the free space of the disk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use crate::core::command::Footprint;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
-/// How long a caller waits that was refused for want of space: somebody has to make some.
+/// The retry time of a caller that is refused for lack of space: an operator has to make some.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
-/// The free space before it is first measured, or where nothing measures it.
+/// The free space before it is first measured, or if nothing measures it.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The free space of the disk as it was measured last, and what is done by it.
+/// The last measured free space of the disk, and the limits by it.
 ///
-/// Below the mark nothing is made that is kept; below half of it nothing is begun that writes. What
-/// is under way goes on, because its outcome must be recorded.
+/// Below the mark no command that adds data is accepted; below half of it no new command that
+/// writes. Running work continues, because its outcome must be recorded.
 #[derive(Debug)]
 pub struct DiskSpace {
     free: AtomicU64,
@@ -23,13 +23,13 @@ pub struct DiskSpace {
 }
 
 impl DiskSpace {
-    /// Nothing is measured yet, so nothing is refused.
+    /// Returns the state without a measurement, in which nothing is refused.
     #[must_use]
     pub const fn new(min: u64) -> Self {
         Self { free: AtomicU64::new(UNKNOWN), min }
     }
 
-    /// Notes a measurement, and logs when it crosses a mark.
+    /// Records a measurement, and logs when it crosses a mark.
     pub fn measured(&self, free: u64) {
         let before = self.level(self.free.swap(free, Ordering::Relaxed));
         let now = self.level(free);
@@ -40,12 +40,12 @@ impl DiskSpace {
         }
     }
 
-    /// The free bytes, if they were measured.
+    /// Returns the free bytes, if they were measured.
     pub fn free(&self) -> Option<u64> {
         Some(self.free.load(Ordering::Relaxed)).filter(|free| *free != UNKNOWN)
     }
 
-    /// Whether a command may be taken.
+    /// Checks that a command may be accepted.
     ///
     /// # Errors
     /// [`UnavailableReason::DiskFull`].
@@ -61,7 +61,7 @@ impl DiskSpace {
         Err(Unavailable { reason: UnavailableReason::DiskFull, retry_after: RETRY_AFTER })
     }
 
-    /// What an operator must know, if the space is below a mark.
+    /// Returns the warning to the operator, if the space is below a mark.
     pub fn warning(&self) -> Option<String> {
         let free = self.free.load(Ordering::Relaxed);
         let what = match self.level(free) {
@@ -72,7 +72,7 @@ impl DiskSpace {
         Some(format!("disk: {free} bytes are free, of at least {}, so {what}", self.min))
     }
 
-    /// How many marks lie above this free space.
+    /// Returns the number of marks above this free space.
     const fn level(&self, free: u64) -> u8 {
         (free < self.min) as u8 + (free < self.min / 2) as u8
     }

@@ -1,20 +1,20 @@
-//! How much of the event logs is kept.
+//! The retention of the event logs.
 
 use std::time::Duration;
 
-/// How much of an event log is kept.
+/// The retention of an event log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventOptions {
-    /// For how long.
+    /// The time for which events are kept.
     pub kept_for: Duration,
-    /// Events of a workspace, at the most.
+    /// The maximum number of a workspace's events.
     pub kept_max: u64,
-    /// Bytes of a workspace's events, at the most.
+    /// The maximum bytes of a workspace's events.
     pub kept_bytes_max: u64,
 }
 
 impl Default for EventOptions {
-    /// Thirty days, four million events (about a gigabyte, as most are), and two gigabytes.
+    /// Returns thirty days, four million events (about a gigabyte, as most are), and two gigabytes.
     fn default() -> Self {
         Self {
             kept_for: Duration::from_secs(30 * 24 * 3600),

@@ -1,7 +1,7 @@
 //! Reading parts of a workspace's event log, forwards and backwards.
 //!
-//! What a filter asks for by name is found by the index of the log, and behind the end of the index
-//! by reading the log. All else is found by reading the log, a bounded part for each page.
+//! The index of the log finds events by a name in the filter; behind its end the log is read. For
+//! all other conditions a bounded part of the log is read for each page.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -13,40 +13,42 @@ use postrider_store::view::event_log::{self, EventEntry};
 use postrider_store::{Direction, StoreError, View};
 use serde_json::Value;
 
-/// Most entries that one page looks at: with a filter that matches nothing a page would otherwise
-/// read the whole log.
+/// The maximum number of entries that one page looks at.
+///
+/// With a filter that matches nothing a page would otherwise read the whole log.
 pub(crate) const EVENTS_LOOKED_AT_MAX: u64 = 50_000;
-/// So many sequences of one thing are taken from the index at a time.
+/// The number of sequences of one name that are read from the index at a time.
 const FOUND_AT_ONCE: usize = 1_000;
 
 /// Entries of a workspace's event log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventsPage {
-    /// In order, oldest first.
+    /// The entries, oldest first.
     pub entries: Vec<EventEntry>,
-    /// The sequence to go on after: that of the last entry that was looked at.
+    /// The sequence after which the next page starts: that of the last entry looked at.
     pub next_after: u64,
 }
 
 /// Entries of a workspace's event log, backwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventsBack {
-    /// Newest first.
+    /// The entries, newest first.
     pub entries: Vec<EventEntry>,
-    /// The sequence to go on before; `None`: there are no older ones.
+    /// The sequence before which the next page starts; `None`: there are no older entries.
     pub next_before: Option<u64>,
 }
 
-/// Which events are asked for; the default is all.
+/// The conditions for events; the default matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventFilter {
-    /// Those of these types.
+    /// The types of the events.
     pub types: Option<Vec<String>>,
-    /// Those in whose data one of these texts is a value: an id, or a phone; empty is all.
+    /// Texts one of which must be a value in the event's data: an id, or a phone; empty matches
+    /// all.
     pub about: Vec<String>,
 }
 
-/// A filter that is ready to be asked.
+/// A filter prepared for use.
 struct Ready<'a> {
     types: Option<HashSet<&'a str>>,
     about: Vec<(&'a str, memchr::memmem::Finder<'a>)>,
@@ -76,7 +78,7 @@ impl Ready<'_> {
     }
 }
 
-/// Whether a text is one of the values.
+/// Returns whether a text is one of the values.
 fn has_value(data: &Value, text: &str) -> bool {
     match data {
         Value::String(value) => value == text,
@@ -95,7 +97,7 @@ struct Filling<'a> {
     looked_at: u64,
     /// The last sequence that was looked at.
     last: u64,
-    /// Whether there is an entry behind the page.
+    /// Set if there is an entry behind the page.
     more: bool,
 }
 
@@ -118,7 +120,7 @@ impl<'a> Filling<'a> {
         !self.is_full()
     }
 
-    /// Looks at an entry if there is room, or else notes that it is there.
+    /// Looks at an entry if there is room, or else records that there are more.
     fn add_or_note(&mut self, sequence: u64, entry: LogEntry) -> bool {
         self.more = self.is_full();
         if !self.more {
@@ -128,7 +130,7 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// The part of a log that is indexed, and what is looked for in it.
+/// The indexed part of a log, and the hashes to find in it.
 struct Indexed<'a> {
     store: &'a dyn View,
     workspace: &'a WorkspaceId,
@@ -136,15 +138,15 @@ struct Indexed<'a> {
     through: u64,
 }
 
-/// Sequences whose entries may be about what is looked for.
+/// Sequences whose entries may match.
 struct Found {
     sequences: Vec<u64>,
-    /// There are no others from the beginning of the search up to here.
+    /// The sequence up to which the search is complete.
     complete_to: u64,
 }
 
 impl<'a> Indexed<'a> {
-    /// `None` when the index does not have all of these texts.
+    /// Returns `None` if the index does not have all of these texts.
     fn of(
         store: &'a dyn View,
         workspace: &'a WorkspaceId,
@@ -156,7 +158,7 @@ impl<'a> Indexed<'a> {
         Ok(Some(Self { store, workspace, hashes, through }))
     }
 
-    /// Some of the sequences from this one on, in order and each once.
+    /// Returns some of the sequences from this one on, in order and each once.
     fn search(&self, from: u64, direction: Direction) -> Result<Found, StoreError> {
         let is_forward = direction == Direction::Forward;
         let mut complete_to = if is_forward { self.through } else { 1 };
@@ -170,7 +172,7 @@ impl<'a> Indexed<'a> {
                     false => ControlFlow::Break(()),
                 }
             })?;
-            // One that was not read to its end says nothing of what is behind.
+            // A partial read does not cover the sequences behind it.
             if let Some(last) = sequences.get(own + FOUND_AT_ONCE - 1) {
                 let (one, other) = (complete_to.min(*last), complete_to.max(*last));
                 complete_to = if is_forward { one } else { other };
@@ -186,7 +188,7 @@ impl<'a> Indexed<'a> {
     }
 }
 
-/// A page of the entries after a sequence.
+/// Returns a page of the entries after a sequence.
 pub(crate) fn after(
     store: &dyn View,
     id: &WorkspaceId,
@@ -213,7 +215,7 @@ pub(crate) fn after(
     Ok(EventsPage { entries: page.entries, next_after: page.last })
 }
 
-/// A page of the entries before a sequence.
+/// Returns a page of the entries before a sequence.
 pub(crate) fn before(
     store: &dyn View,
     id: &WorkspaceId,
@@ -228,8 +230,10 @@ pub(crate) fn before(
     Ok(EventsBack { entries: page.entries, next_before: page.more.then_some(page.last) })
 }
 
-/// Visits the entries before a sequence that may be about one of these texts, newest first, until
-/// `visit` returns false; without texts all of them. Who visits must compare, and have a bound.
+/// Visits the entries before a sequence that may be about one of these texts, newest first.
+///
+/// Without texts it visits all of them. It ends when `visit` returns false. The visitor must
+/// compare the entries, and have a bound.
 pub(crate) fn visit_back(
     store: &dyn View,
     id: &WorkspaceId,
@@ -260,7 +264,7 @@ pub(crate) fn visit_back(
     Ok(())
 }
 
-/// The entry of an id, if it is still there.
+/// Returns the entry with an id, if it still exists.
 pub(crate) fn one(
     store: &dyn View,
     workspace: &WorkspaceId,

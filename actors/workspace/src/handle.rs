@@ -1,4 +1,4 @@
-//! What callers hold of a workspace.
+//! The handle that callers hold of a workspace.
 
 use postrider_store::view::event_log::{self, EventEntry};
 
@@ -25,18 +25,18 @@ use crate::mailbox::slot::{ReplyTo, Slot, Undelivered, deliver};
 use crate::mailbox::trace::CommandTrace;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
-/// How often a command that found no actor has one started before it gives up.
+/// The maximum number of actor starts for a command before it gives up.
 const STARTS_MAX: usize = 3;
 
-/// One workspace. Cheap to clone; every call may be made from anywhere, concurrently.
+/// One workspace. It is cheap to clone, and every call may be made from anywhere, concurrently.
 ///
-/// Each answer comes after everything it reports is durable. A call whose future is dropped may
-/// have been carried out.
+/// Each answer comes after everything that it reports is durable. A call whose future is dropped
+/// may have been carried out.
 #[derive(Clone)]
 pub struct Workspace {
     pub(crate) shared: Arc<Services>,
     pub(crate) slot: Arc<Slot>,
-    /// Who makes changes by this handle; `None` is the server itself.
+    /// The author of changes by this handle; `None` is the server itself.
     caller: Option<Arc<AuditContext>>,
 }
 
@@ -47,31 +47,34 @@ impl std::fmt::Debug for Workspace {
 }
 
 impl Workspace {
-    /// The handle of the workspace that has this entry.
+    /// Returns the handle of the workspace with this entry.
     pub const fn new(shared: Arc<Services>, slot: Arc<Slot>) -> Self {
         Self { shared, slot, caller: None }
     }
 
-    /// The same workspace, for changes that the audit log records as this caller's.
+    /// Returns the same workspace, for changes that the audit log records as this caller's.
     #[must_use]
     pub fn by(&self, caller: Arc<AuditContext>) -> Self {
         Self { caller: Some(caller), ..self.clone() }
     }
 
-    /// Whether somebody asks for what is done, whom the audit log names; else it is done by itself.
+    /// Returns whether a caller requests the changes, whom the audit log names.
+    ///
+    /// Otherwise the server itself makes them.
     pub(crate) const fn is_asked_for(&self) -> bool {
         self.caller.is_some()
     }
 
-    /// The workspace's id.
+    /// Returns the workspace's id.
     #[must_use]
     pub fn id(&self) -> &WorkspaceId {
         &self.slot.id
     }
 
-    /// The workspace's events after sequence `after` (0: from the beginning), at most `limit` of
-    /// them, of type `kind` if one is given. Looks at a bounded part of the log, so a page can be
-    /// empty before the end; `next_after` then still goes on.
+    /// Returns at most `limit` events after the sequence `after` (0: from the start of the log).
+    ///
+    /// They are of type `kind` if one is given. The call looks at a bounded part of the log, so a
+    /// page can be empty before the end; `next_after` then still advances.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -86,7 +89,7 @@ impl Workspace {
         self.events_that(after, limit, filter).await
     }
 
-    /// The same of the events that a filter asks for.
+    /// Returns the events that match a filter, in the same way.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -99,9 +102,10 @@ impl Workspace {
         self.scan(move |store, id| events::after(store, id, after, limit, &filter)).await
     }
 
-    /// The workspace's events before sequence `before` (`None`: from the newest on), newest first,
-    /// at most `limit` of them. Looks at a bounded part of the log, so a page can be empty before
-    /// the oldest.
+    /// Returns at most `limit` events before the sequence `before`, newest first.
+    ///
+    /// `None` starts at the newest. The call looks at a bounded part of the log, so a page can be
+    /// empty before the oldest event.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -115,7 +119,7 @@ impl Workspace {
         self.scan(move |store, id| events::before(store, id, before, limit, &filter)).await
     }
 
-    /// The event of this id; `None` when the workspace has none, or none any more.
+    /// Returns the event with this id; `None` if the workspace does not have it, or no longer.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -123,7 +127,7 @@ impl Workspace {
         self.read(move |store, of| events::one(store, of, id)).await
     }
 
-    /// The sequence of the newest event; 0 when there is none.
+    /// Returns the sequence of the newest event; 0 if there is none.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -131,8 +135,9 @@ impl Workspace {
         self.read(event_log::last_sequence).await
     }
 
-    /// The sequence of the event of this id; of one that is kept no longer too, as far as is
-    /// known. `None` when the workspace has had no such event.
+    /// Returns the sequence of the event with this id, if known even after its deletion.
+    ///
+    /// `None` if the workspace has had no such event.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -140,17 +145,18 @@ impl Workspace {
         self.read(move |store, of| event_log::sequence_of(store, of, id)).await
     }
 
-    /// What changes each time the event log has grown, for a stream of events.
+    /// Returns a receiver that changes each time the event log has grown, for a stream of events.
     ///
     /// # Errors
-    /// [`Unavailable`] when the workspace has as many streams as it may.
+    /// [`Unavailable`] if the workspace has the maximum number of streams.
     pub fn follow_events(&self) -> Result<tokio::sync::watch::Receiver<()>, Unavailable> {
         let overloaded = || Unavailable::because(UnavailableReason::Overloaded);
         self.slot.subscribers.stream().ok_or_else(overloaded)
     }
 
-    /// Reads a record or a few of what is committed, without asking the actor. What scans uses
-    /// [`scan`](Self::scan), so that this one never waits for that.
+    /// Reads one or a few committed records, without the actor.
+    ///
+    /// Reads with a scan use [`scan`](Self::scan), so that this call never waits for them.
     pub async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn View, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
@@ -161,8 +167,9 @@ impl Workspace {
         }
     }
 
-    /// Reads any part of what is committed, without asking the actor, when it is this workspace's
-    /// turn to scan.
+    /// Reads any part of the committed state, without the actor.
+    ///
+    /// It runs when it is this workspace's turn to scan.
     ///
     /// # Errors
     /// [`Unavailable`]: too many scans wait, or the store cannot be read.
@@ -174,8 +181,9 @@ impl Workspace {
         scanned.map_err(not_scanned)?.map_err(unreadable)
     }
 
-    /// Takes a permit for a read, which the read returns when it has ended. All is read as it is at
-    /// one moment, so the figures of an answer fit together.
+    /// Takes a permit for a read, which the read returns when it has ended.
+    ///
+    /// The read sees the state of one moment, so the figures of an answer fit together.
     fn reader<T>(
         &self,
         read: impl FnOnce(&dyn View, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
@@ -192,7 +200,7 @@ impl Workspace {
         })
     }
 
-    /// What the workspace is set to.
+    /// Returns the settings of the workspace.
     pub async fn settings(&self) -> Result<WorkspaceSettings, ChangeError> {
         self.call(|reply| WorkspaceMessage::Configure(Configure::Read, None, reply)).await
     }
@@ -203,7 +211,7 @@ impl Workspace {
         self.configure(Configure::Name(name), entry).await
     }
 
-    /// Changes what the workspace is set to, and records that in the audit log.
+    /// Changes the settings of the workspace, and records that in the audit log.
     pub async fn configure(
         &self,
         configure: Configure,
@@ -214,12 +222,12 @@ impl Workspace {
         self.call(|reply| WorkspaceMessage::Configure(configure, audit, reply)).await
     }
 
-    /// Has a command beside the hot path carried out.
+    /// Carries out a command beside the hot path.
     pub async fn perform<C: Command>(&self, command: C) -> Result<C::Answer, C::Error> {
         self.perform_with(command, None).await
     }
 
-    /// The same, and records it in the audit log if it succeeds.
+    /// Does the same, and records it in the audit log if it succeeds.
     pub(crate) async fn perform_audited<C: Command>(
         &self,
         command: C,
@@ -246,7 +254,7 @@ impl Workspace {
         Box::new(AuditDraft::new(caller, entry.workspace(self.id()), random::unique()))
     }
 
-    /// Takes a permit, sends a command, waits for its answer.
+    /// Takes a permit, sends a command and waits for its answer.
     pub(crate) async fn call<T, E: From<Unavailable>>(
         &self,
         message: impl FnOnce(ReplyTo<T, E>) -> WorkspaceMessage,
@@ -265,8 +273,9 @@ impl Workspace {
         }
     }
 
-    /// Starts the actor and sends it the command. If it never comes, the command is dropped and its
-    /// reply with it, which answers the caller.
+    /// Starts the actor and sends it the command.
+    ///
+    /// If no actor starts, the command and its reply are dropped, which answers the caller.
     async fn start_and_deliver(
         &self,
         mut message: Box<WorkspaceMessage>,

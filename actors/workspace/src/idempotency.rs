@@ -1,8 +1,8 @@
-//! Idempotency keys: a command that was carried out under a key answers the same again for a day.
+//! Idempotency keys: a command under a key returns the same answer again for a day.
 //!
-//! The answer is written in the commit of what it reports, so that a crash keeps both or neither.
-//! Two records for each key, in [`Table::Idempotency`]: `workspace ‖ 0 ‖ k ‖ route ‖ hash` holds
-//! the answer, `workspace ‖ 0 ‖ t ‖ moment ‖ route ‖ hash` brings it to an end.
+//! The answer is written in the same commit as the change that it reports, so a crash keeps both or
+//! neither. [`Table::Idempotency`] has two records for each key. `workspace ‖ 0 ‖ k ‖ route ‖ hash`
+//! holds the answer, `workspace ‖ 0 ‖ t ‖ moment ‖ route ‖ hash` ends it.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::handle::Workspace;
 use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
-/// How long an answer is kept.
+/// The time for which an answer is kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// What makes a command idempotent: the client's key and what it was used for.
+/// The data that makes a command idempotent: the client's key and the request that it was used for.
 #[derive(Debug, Clone, Copy)]
 pub struct IdempotencyKey {
     route: Route,
@@ -39,37 +39,37 @@ pub enum Route {
     SendOtp,
     /// Sending a message.
     SendMessage,
-    /// Making a broadcast.
+    /// Creating a broadcast.
     CreateBroadcast,
-    /// Making a contact.
+    /// Creating a contact.
     CreateContact,
-    /// Making many contacts.
+    /// Creating many contacts.
     CreateContacts,
     /// Replying in a conversation.
     Reply,
 }
 
 impl IdempotencyKey {
-    /// The key `key` for a request with this body.
+    /// Returns the key `key` for a request with this body.
     #[must_use]
     pub fn new(route: Route, key: &str, body: &[u8]) -> Self {
         Self { route, key: Sha256::digest(key).into(), fingerprint: Sha256::digest(body).into() }
     }
 
-    /// The key for a request about one thing: used for another, it is used with another body.
+    /// Returns the key for a request about one object: its use for another counts as another body.
     pub(crate) fn about(self, id: &[u8]) -> Self {
         let fingerprint = Sha256::new_with_prefix(self.fingerprint).chain_update(id).finalize();
         Self { fingerprint: fingerprint.into(), ..self }
     }
 
-    /// The key of one of several commands that a request consists of.
+    /// Returns the key of one of several commands of a request.
     pub(crate) fn part(&self, number: usize) -> Self {
         let mut key = Sha256::new_with_prefix(self.key);
         key.update((number as u64).to_be_bytes());
         Self { key: key.finalize().into(), ..*self }
     }
 
-    /// The key of the record that holds the answer.
+    /// Returns the key of the record that holds the answer.
     pub(crate) fn record_key(&self, workspace: &WorkspaceId) -> Vec<u8> {
         record_key(workspace, b'k', &self.name())
     }
@@ -86,17 +86,17 @@ impl IdempotencyKey {
 pub struct Replayable<T> {
     /// The answer.
     pub answer: T,
-    /// Whether nothing was done now.
+    /// Set if nothing was done now.
     pub replayed: bool,
 }
 
-/// Why a command under a key was not carried out.
+/// The reason why a command under a key was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdempotentError<E> {
     /// The key was used with another body.
     #[error("this Idempotency-Key was used with another body")]
     Mismatch,
-    /// A command under the same key is still under way.
+    /// A command under the same key is still running.
     #[error("a request with this Idempotency-Key is still under way")]
     UnderWay,
     /// The command was refused; the key may be used again.
@@ -110,7 +110,7 @@ impl<E: From<Unavailable>> From<Unavailable> for IdempotentError<E> {
     }
 }
 
-/// What is kept under a key.
+/// The record under a key.
 #[derive(Serialize, Deserialize)]
 struct Record {
     fingerprint: [u8; 32],
@@ -120,7 +120,7 @@ struct Record {
 }
 
 impl Record {
-    /// Whether the answer is still to be given to who comes with the key.
+    /// Returns whether the answer still applies to a request with the key.
     fn holds<E>(&self, key: &IdempotencyKey, now: Timestamp) -> Result<bool, IdempotentError<E>> {
         match self.at.plus(KEPT) > now {
             false => Ok(false),
@@ -131,8 +131,10 @@ impl Record {
 }
 
 impl Workspace {
-    /// The answer that is committed under the key, for a command that needs much before it can be
-    /// asked for; the command itself looks again.
+    /// Returns the committed answer under the key.
+    ///
+    /// It serves a command that needs much work before it can be sent; the command itself checks
+    /// again.
     pub(crate) fn answered_before<T: DeserializeOwned, E: From<Unavailable>>(
         &self,
         key: &IdempotencyKey,
@@ -167,7 +169,7 @@ where
     const FOOTPRINT: Footprint = C::FOOTPRINT;
     const SENDS: bool = C::SENDS;
     const SHARES_SUBMIT: bool = C::SHARES_SUBMIT;
-    // What was carried out before is answered again whatever has changed since.
+    // An earlier result is returned again, whatever has changed since.
     const IS_HELD_TO_QUOTA: bool = false;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Self::Error> {
@@ -191,7 +193,7 @@ where
     }
 }
 
-/// Carries out the command, if its workspace may have more where it needs that.
+/// Carries out the command, if the quota of its workspace allows that where it applies.
 fn within_quota<C: Command>(
     command: C,
     context: &mut Context<'_>,
@@ -202,7 +204,7 @@ fn within_quota<C: Command>(
     command.carry_out(context).map_err(IdempotentError::Refused)
 }
 
-/// The answer that is kept under the key, if one is.
+/// Returns the answer that is kept under the key, if there is one.
 fn known<T: DeserializeOwned, E: From<Unavailable>>(
     context: &Context<'_>,
     key: &IdempotencyKey,
@@ -220,7 +222,7 @@ fn known<T: DeserializeOwned, E: From<Unavailable>>(
     Ok(Some(decoded(&record.answer)?))
 }
 
-/// Keeps another answer in a record that holds one: that which is given in the end.
+/// Replaces the answer in an existing record with the final one.
 pub(crate) fn replace<T: Serialize>(
     context: &mut Context<'_>,
     record_key: &[u8],
@@ -232,7 +234,7 @@ pub(crate) fn replace<T: Serialize>(
     Ok(())
 }
 
-/// The record with the moment `to`, if it has a later one, which a clock that was ahead gave it.
+/// Returns the record with the moment `to`, if its own is later, as by a clock that was ahead.
 pub(crate) fn rebased(record: &[u8], to: Timestamp) -> Option<Vec<u8>> {
     let record: Record = postcard::from_bytes(record).ok()?;
     (record.at > to).then(|| encoded(&Record { at: to, ..record }))
@@ -255,10 +257,10 @@ fn record_key(workspace: &WorkspaceId, kind: u8, name: &[u8]) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, kind], name].concat()
 }
 
-/// Reads which answers have ended, with the records that bring them to an end.
+/// Finds the answers that have ended, with the records that end them.
 pub(crate) fn ended(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<RecordKeys, StoreError> {
     let prefix = ends(look.workspace);
-    // One that comes later ends later.
+    // A later answer ends later.
     let (mut ended, mut next) = (Vec::new(), look.now.plus(KEPT));
     look.scan(Table::Idempotency, &prefix, &cursor.from, &mut |key, _| {
         let Some((at, name)) = key[prefix.len()..].split_first_chunk() else {
@@ -274,7 +276,7 @@ pub(crate) fn ended(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<RecordK
     })?;
     let mut keys = Vec::new();
     for (by_time, of_key, ends) in ended {
-        // The key may have been used anew since.
+        // The key may have been used again since.
         let record = look.store.get(Table::Idempotency, &of_key)?;
         let record = record.and_then(|bytes| postcard::from_bytes::<Record>(&bytes).ok());
         if record.is_some_and(|record| record.at.plus(KEPT) <= ends) {
@@ -287,7 +289,7 @@ pub(crate) fn ended(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<RecordK
     Ok(keys)
 }
 
-/// What the keys begin with of the records that bring answers to an end.
+/// Returns the prefix of the keys of the records that end answers.
 pub(crate) fn ends(workspace: &WorkspaceId) -> Vec<u8> {
     record_key(workspace, b't', &[])
 }

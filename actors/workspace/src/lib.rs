@@ -1,10 +1,10 @@
 //! A workspace: one actor with a pure core, and every command on it.
 //!
-//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
+//! Not an API: `postrider-actors` re-exports the items for embedders, and this crate promises no
 //! stability. A workspace holds one-time passwords, messages, limits, credits and numbers.
 //!
-//! [`Workspace`] is the handle that callers hold; the actor behind it comes when it is needed and
-//! goes when nothing is hot.
+//! [`Workspace`] is the handle that callers hold. The actor behind it starts when it is needed and
+//! stops when nothing is hot.
 
 pub mod actor;
 mod analytics;

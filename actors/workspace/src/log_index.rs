@@ -1,7 +1,7 @@
-//! Indexing of the workspaces' event logs by what events are about, a block at a time.
+//! Indexing of the workspaces' event logs by the subjects of events, a block at a time.
 //!
-//! It runs beside the actors: a block is written once the log has gone past it, so no command
-//! waits for it. What is behind the index is found by reading the log.
+//! It runs beside the actors: a block is written once the log has passed it, so no command waits
+//! for it. Events behind the index are found by reading the log.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 use crate::mailbox::slot::Slot;
 use crate::services::Services;
 
-/// Indexes the logs that have gone past a block.
+/// Indexes the logs that have passed a block.
 #[derive(Debug, Default)]
 pub struct LogIndex(Option<JoinHandle<()>>);
 
 impl LogIndex {
-    /// Time has passed: begins to index what there is, unless somebody does.
+    /// Starts to index due blocks at a beat, unless a task is already running.
     pub fn beat(&mut self, shared: &Arc<Services>) {
         let runs = self.0.as_ref().is_some_and(|task| !task.is_finished());
         if runs || !shared.writer.is_healthy() {
@@ -32,7 +32,7 @@ impl LogIndex {
     }
 }
 
-/// Whether a log may have gone past its next block. After a start each is looked at once.
+/// Returns whether a log may have passed its next block. After a start each is looked at once.
 fn is_due(slot: &Slot) -> bool {
     slot.log_last.load(Ordering::Relaxed) >= slot.index_due.load(Ordering::Relaxed)
 }
@@ -45,7 +45,7 @@ async fn index(shared: Arc<Services>, mut due: Vec<Arc<Slot>>) {
             match index_block(&shared, &slot).await {
                 Some(true) => left.push(slot),
                 Some(false) => {}
-                // A later beat goes on.
+                // A later beat continues.
                 None => return,
             }
         }
@@ -53,10 +53,11 @@ async fn index(shared: Arc<Services>, mut due: Vec<Arc<Slot>>) {
     }
 }
 
-/// Indexes the next block of a log if it has gone past it. Returns whether it had; `None` when
-/// nothing can be read or written now.
+/// Indexes the next block of a log if the log has passed it. Returns whether it had.
+///
+/// `None` if nothing can be read or written now.
 async fn index_block(shared: &Services, slot: &Arc<Slot>) -> Option<bool> {
-    // A workspace that is deleted waits for it, and is not there for one that comes later.
+    // The deletion of a workspace waits for it, and a later workspace has another entry.
     let _task = slot.begin_task();
     let known = shared.workspaces.slot(&slot.id);
     if !known.is_some_and(|known| Arc::ptr_eq(&known, slot)) {
@@ -67,7 +68,7 @@ async fn index_block(shared: &Services, slot: &Arc<Slot>) -> Option<bool> {
     let (end, changes) = match shared.scans.run(&slot.id, read).await.ok()? {
         Ok(next) => next,
         Err(StoreError::Damaged(why)) => {
-            // It is not tried again before a start.
+            // It is not tried again before a restart.
             tracing::error!(workspace = %slot.id, why, "an event log cannot be indexed");
             slot.index_due.store(u64::MAX, Ordering::Relaxed);
             return Some(false);

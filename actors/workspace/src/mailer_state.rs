@@ -1,4 +1,4 @@
-//! What the mailer remembers between its runs.
+//! The state of the mailer between its runs.
 
 use std::sync::atomic::AtomicBool;
 
@@ -9,24 +9,24 @@ use std::collections::HashSet;
 
 pub(crate) type Place = (WorkspaceId, MessageId);
 
-/// Hands mails over, if there is a server for them.
+/// Hands mails over, if there is a mail server.
 #[derive(Default)]
 pub struct Mailer {
     pub(crate) options: Option<MailOptions>,
-    /// Those that this process has under way.
+    /// The mails that this process is handing over.
     pub(crate) busy: Mutex<HashSet<Place>>,
-    /// It is looking for more.
+    /// Set while it looks for more.
     pub(crate) looking: AtomicBool,
     pub(crate) stopping: AtomicBool,
 }
 
 impl Mailer {
-    /// A mailer for this server; without one nothing leaves.
+    /// Returns a mailer for this server; without one no mail leaves.
     pub fn new(options: Option<MailOptions>) -> Self {
         Self { options, ..Self::default() }
     }
 
-    /// Where mail comes from; nothing if there is no server.
+    /// Returns the sender's address; `None` if there is no server.
     pub fn from(&self) -> Option<&Email> {
         self.options.as_ref().map(|options| &options.from)
     }

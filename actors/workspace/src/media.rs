@@ -1,10 +1,13 @@
-//! Files that a workspace sends and gets: what is known of them. Their contents are beside the
-//! records.
+//! Files that a workspace sends and receives: their records. The contents are stored beside them.
 //!
-//! [`Table::Media`] has, under `workspace ‖ 0`: `m ‖ media id` a [`MediaState`] as JSON; `h ‖ hash
-//! ‖ media id` for each, by which it is known whether a content is still named; `p ‖ media id` for
-//! each whose content is still to be got; and `u`, how many bytes all of them have. A record names
-//! a content only once that is durable, and a content goes once no workspace names it.
+//! [`Table::Media`] has, under `workspace ‖ 0`:
+//! - `m ‖ media id`: a [`MediaState`] as JSON;
+//! - `h ‖ hash ‖ media id` for each, to find out whether a content is still named;
+//! - `p ‖ media id` for each whose content is still to be downloaded;
+//! - `u`: the bytes of all of them.
+//!
+//! A record names a content only once that is durable. A content is deleted once no workspace names
+//! it.
 
 mod api;
 mod commands;
@@ -31,18 +34,19 @@ pub use under_way::MediaUnderWay;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// How long an id of the channel is used: it keeps what was uploaded for 30 days.
+/// The time for which an id of the channel is used: the channel keeps uploads for 30 days.
 const UPLOAD_KEPT: Duration = Duration::from_secs(29 * 24 * 3600);
-/// How long an id of the channel that took the place of a doubted one is not doubted itself: what
-/// the channel refuses is the file then.
+/// The time for which an id that replaced a doubted one is not doubted itself.
+///
+/// In that time the channel refuses the file, not the id.
 const RENEWED_KEPT: Duration = Duration::from_secs(24 * 3600);
-/// How long the channel gives out a file that came in.
+/// The time for which the channel offers an inbound file.
 const OFFERED: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A file and what is known of it. This is its record too, as JSON.
+/// A file and its data. This is its record too, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MediaState {
-    /// Names it in every call.
+    /// The id that names the file in every call.
     pub media_id: MediaId,
     /// Its type.
     pub mime_type: String,
@@ -52,30 +56,30 @@ pub struct MediaState {
     pub sha256: String,
     /// Its name, if it has one.
     pub filename: Option<String>,
-    /// When it was uploaded.
+    /// The time of the upload.
     pub created_at: Timestamp,
-    /// It is deleted then.
+    /// The time of its deletion.
     pub expires_at: Timestamp,
-    /// What the channel calls it.
+    /// The channel's ids of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) uploads: Vec<ChannelUpload>,
-    /// The message that it came with; nothing of one that was uploaded.
+    /// The message of an inbound file; `None` for an upload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// Why its content is not there and will not be.
+    /// The reason why its content is missing for good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Box<str>>,
-    /// Where its content is to be got, while that is waited for.
+    /// The source of its content, while that is pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) source: Option<MediaSource>,
 }
 
-/// Where the content of a file that came in is.
+/// The source of the content of an inbound file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MediaSource {
-    /// The number that it came to.
+    /// The number that received it.
     pub(crate) number: NumberId,
-    /// What the channel calls it.
+    /// The channel's id of it.
     pub(crate) id: Box<str>,
     /// The SHA-256 that its content must have, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,29 +92,29 @@ pub(crate) struct ChannelUpload {
     pub(crate) number: NumberId,
     pub(crate) id: Box<str>,
     pub(crate) at: Timestamp,
-    /// Whether the channel may have forgotten it.
+    /// Set if the channel may have deleted it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) doubted: bool,
-    /// Whether it took the place of a doubted one.
+    /// Set if it replaced a doubted one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) renewed: bool,
 }
 
 impl MediaState {
-    /// What the channel calls it behind a number, if it still has it.
+    /// Returns the channel's id of it for a number, if the channel still has it.
     pub(crate) fn channel_id(&self, number: NumberId, now: Timestamp) -> Option<&str> {
         let of_number = self.uploads.iter().find(|upload| upload.number == number)?;
         let is_kept = !of_number.doubted && of_number.at.plus(UPLOAD_KEPT) > now;
         is_kept.then_some(&*of_number.id)
     }
 
-    /// Whether its content is still to be got.
+    /// Returns whether its content is still to be downloaded.
     #[must_use]
     pub const fn is_pending(&self) -> bool {
         self.source.is_some()
     }
 
-    /// Whether its content is here.
+    /// Returns whether its content is stored.
     #[must_use]
     pub const fn is_ready(&self) -> bool {
         self.source.is_none() && self.error.is_none()
@@ -121,7 +125,7 @@ impl MediaState {
     }
 }
 
-/// What the keys of the files of a workspace begin with.
+/// Returns the prefix of the keys of a workspace's files.
 fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, b'm']].concat()
 }
@@ -130,7 +134,7 @@ pub(crate) fn media_key(workspace: &WorkspaceId, id: MediaId) -> Vec<u8> {
     [prefix(workspace).as_slice(), id.as_bytes()].concat()
 }
 
-/// What the keys of the files begin with whose content is to be got.
+/// Returns the prefix of the keys of files whose content is to be downloaded.
 fn pending_prefix(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, b'p']].concat()
 }
@@ -143,12 +147,12 @@ fn used_key(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, b'u']].concat()
 }
 
-/// What the keys begin with by which a workspace names contents.
+/// Returns the prefix of the keys by which a workspace names contents.
 fn all_names(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, b'h']].concat()
 }
 
-/// The content that a workspace names by the record with this key, if it is such a record.
+/// Returns the content that the record with this key names, if it is such a record.
 #[must_use]
 pub fn named_content(key: &[u8]) -> Option<BlobHash> {
     let end = key.iter().position(|byte| *byte == 0)?;
@@ -156,7 +160,7 @@ pub fn named_content(key: &[u8]) -> Option<BlobHash> {
     hash.map(|hash| BlobHash(*hash))
 }
 
-/// Those by which it names this one.
+/// Returns the prefix of the keys by which a workspace names this content.
 fn names_prefix(workspace: &WorkspaceId, hash: &BlobHash) -> Vec<u8> {
     [all_names(workspace).as_slice(), &hash.0].concat()
 }
@@ -165,7 +169,7 @@ fn name_key(workspace: &WorkspaceId, hash: &BlobHash, id: MediaId) -> Vec<u8> {
     [names_prefix(workspace, hash).as_slice(), id.as_bytes()].concat()
 }
 
-/// The records of a file. Its content goes with the next upkeep, and what it counts.
+/// Returns the records of a file. The next upkeep deletes its content and corrects the count.
 pub(crate) fn records(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -180,7 +184,7 @@ pub(crate) fn records(
     Ok(keys.map(|key| (Table::Media, key)).collect())
 }
 
-/// Whether a record of a workspace names a content.
+/// Returns whether a record of a workspace names a content.
 fn names(store: &dyn View, workspace: &WorkspaceId, hash: &BlobHash) -> Result<bool, StoreError> {
     let mut is_named = false;
     let prefix = names_prefix(workspace, hash);

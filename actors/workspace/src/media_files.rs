@@ -1,4 +1,4 @@
-//! Where the contents of files are, and which of them are on their way.
+//! The store of file contents, and the transfers in progress.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,31 +12,33 @@ use postrider_store::blobs::BlobStore;
 
 use crate::places::Places;
 
-/// Most files that are uploaded behind a number at once.
+/// The maximum number of simultaneous uploads for a number.
 const UPLOADS_OF_ONE_MAX: usize = 4;
-/// Most contents that are got from the channel at once, for a workspace and for all of them. Those
-/// of a workspace wait for each other first, so one with slow files has few of the others' places.
+/// The maximum number of simultaneous downloads, for a workspace and in total.
+///
+/// The downloads of a workspace wait for each other first, so one with slow files takes few of the
+/// others' places.
 const FETCHES_OF_ONE_MAX: usize = 2;
 const FETCHES_MAX: usize = 32;
 
-/// How files are kept.
+/// The retention and limits of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MediaOptions {
-    /// How long.
+    /// The time for which they are kept.
     pub kept_for: Duration,
-    /// How many bytes of each workspace.
+    /// The maximum bytes of each workspace.
     pub bytes_max: u64,
-    /// When the content of one that came in is got.
+    /// The time of the download of inbound contents.
     pub fetch: MediaFetch,
 }
 
-/// When the content of a file that came in is got from the channel.
+/// The time at which the content of an inbound file is downloaded from the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MediaFetch {
-    /// As soon as it came.
+    /// As soon as it arrives.
     #[default]
     Always,
-    /// When somebody asks for it first.
+    /// At the first request for it.
     OnDemand,
 }
 
@@ -47,31 +49,31 @@ impl Default for MediaOptions {
     }
 }
 
-/// Files: where their contents are, and how they are kept.
+/// Files: their contents, retention and transfers.
 #[derive(Debug)]
 pub struct MediaFiles {
-    /// Where the contents are; `None`: none are kept.
+    /// The store of contents; `None`: no contents are kept.
     pub blobs: Option<BlobStore>,
-    /// How they are kept.
+    /// Their retention and limits.
     pub options: MediaOptions,
-    /// Those that are being uploaded to the channel, behind which number.
+    /// The running uploads to the channel, by file and number.
     pub(crate) uploads: DashMap<(MediaId, NumberId), Arc<Mutex<()>>>,
-    /// Leave to upload behind a number.
+    /// The permits to upload for a number.
     pub(crate) upload_places: Places<NumberId>,
-    /// Those whose contents are being got from the channel.
+    /// The running downloads from the channel.
     pub(crate) fetches: DashMap<MediaId, Arc<Mutex<()>>>,
-    /// Leave to get a content of a workspace, which comes before the next.
+    /// The permits to download a content for a workspace, taken before the next one.
     pub(crate) fetch_turns: Places<WorkspaceId>,
-    /// Leave to get a content.
+    /// The permits to download a content.
     pub(crate) fetch_places: Semaphore,
-    /// Bytes of the files that are on their way to a workspace.
+    /// The bytes of files that a workspace is receiving.
     pub(crate) under_way: DashMap<WorkspaceId, u64>,
-    /// Bytes of the files of all workspaces, as they were counted last.
+    /// The bytes of the files of all workspaces at the last count.
     pub bytes: AtomicU64,
 }
 
 impl MediaFiles {
-    /// Files whose contents are there.
+    /// Returns the state of files with this store of contents.
     #[must_use]
     pub fn new(blobs: Option<BlobStore>, options: MediaOptions) -> Self {
         Self {

@@ -1,7 +1,7 @@
-//! Lists that have several sources, newest first, of which a page looks at a bounded part.
+//! Lists from several sources, newest first, whose pages look at a bounded part of them.
 //!
-//! Rows are in the order of their ids, which begin with the moment; an id is where a list goes on.
-//! A source that stops before its end says where, and the page ends there for all of them.
+//! Rows are in the order of their ids, which start with the moment; a list continues at an id. A
+//! source that stops before its end reports its position, and the page ends there for all sources.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use std::time::Duration;
 use postrider_domain::Timestamp;
 use postrider_store::{Direction, StoreError, Table, View};
 
-/// Most rows that one page looks at, of each source: some 50 ms of them.
+/// The maximum number of rows of each source that one page looks at: they take some 50 ms.
 pub(crate) const LOOKED_AT_MAX: usize = 10_000;
 
-/// What a page takes from one source, whose rows are looked at newest first.
+/// The part of one source that a page takes; its rows are looked at newest first.
 pub(crate) struct Walk<I, R> {
     limit: usize,
     left: usize,
     rows: Vec<(I, R)>,
-    /// Everything from here on was looked at.
+    /// The id from which on everything was looked at.
     pub(crate) last: Option<I>,
-    /// The same, where it was not looked further; `None`: there is nothing further.
+    /// The same id, if the walk stopped before the end; `None`: there are no more rows.
     stopped: Option<I>,
 }
 
 impl<I: Copy + Ord, R> Walk<I, R> {
-    /// A walk for so many rows that looks at so many, from before an id on.
+    /// Returns a walk for `limit` rows that looks at most at `left`, before an id.
     pub(crate) const fn new(limit: usize, left: usize, before: Option<I>) -> Self {
         Self { limit, left, rows: Vec::new(), last: before, stopped: None }
     }
 
-    /// Whether one more may be looked at, which costs so much. If not, the walk stops here.
+    /// Returns whether another row may be looked at, at this cost. If not, the walk stops here.
     pub(crate) fn goes_on(&mut self, cost: usize) -> bool {
         if self.rows.len() == self.limit || self.left == 0 {
             self.stopped = self.last;
@@ -39,29 +39,30 @@ impl<I: Copy + Ord, R> Walk<I, R> {
         true
     }
 
-    /// Takes up one that was looked at, with its row if it is wanted.
+    /// Adds an id that was looked at, with its row if it matches.
     pub(crate) fn take(&mut self, id: I, row: Option<R>) {
         self.last = Some(id);
         self.rows.extend(row.map(|row| (id, row)));
     }
 
-    /// Whether it stopped before the end.
+    /// Returns whether it stopped before the end.
     pub(crate) const fn has_stopped(&self) -> bool {
         self.stopped.is_some()
     }
 
-    /// How many more rows it takes.
+    /// Returns the number of rows that still fit.
     pub(crate) const fn room(&self) -> usize {
         self.limit - self.rows.len()
     }
 
-    /// How many more it may look at.
+    /// Returns the number of rows that it may still look at.
     pub(crate) const fn left(&self) -> usize {
         self.left
     }
 
-    /// Takes up some that were looked at together. Gives the id from before which on it goes on;
-    /// `None`: it is over, or stops.
+    /// Adds rows that were looked at together. Returns the id before which the walk continues.
+    ///
+    /// `None`: it has ended or stops.
     pub(crate) fn take_batch(&mut self, batch: Batch<I, R>) -> Option<I> {
         for (id, row) in batch.rows {
             if !self.goes_on(0) {
@@ -78,14 +79,14 @@ impl<I: Copy + Ord, R> Walk<I, R> {
 
 /// Rows of a source that were looked at together.
 pub(crate) struct Batch<I, R> {
-    /// Those that are wanted, newest first.
+    /// The matching rows, newest first.
     pub(crate) rows: Vec<(I, R)>,
     pub(crate) looked_at: usize,
-    /// All from this id on were looked at; `None`: there are no others.
+    /// The id from which on all were looked at; `None`: there are no others.
     pub(crate) down_to: Option<I>,
 }
 
-/// The ids that the keys of an index end with, before one, newest first: at most `limit`.
+/// Returns at most `limit` ids from the ends of an index's keys, before one, newest first.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -105,8 +106,10 @@ pub(crate) fn ids_before(
     Ok(ids)
 }
 
-/// The rows of several sources in one order, at most `limit`, and where the list goes on. Where one
-/// has stopped, the others end too. Of a row that several have, the first's counts.
+/// Merges the rows of several sources, at most `limit`, and returns the list's next position.
+///
+/// If one source has stopped, the others end too. Of a row in several sources, the first one's
+/// counts.
 pub(crate) fn merged<I: Copy + Ord, R>(
     sources: Vec<Walk<I, R>>,
     limit: usize,

@@ -1,4 +1,4 @@
-//! What is counted of the steps of codes over several channels, for the metrics.
+//! The counts of the steps of codes over several channels, for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,10 +9,10 @@ use postrider_domain::event::chain::{OtpChannel, TryStatus};
 
 use crate::core::otp::figures::OtpFiguresAdded;
 
-/// Most times that are held until they are read; more are passed over.
+/// The maximum number of durations that are held until they are read; more are dropped.
 const TIMES_MAX: usize = 10_000;
 
-/// Steps by channel and status, and how long it took until the next one began.
+/// Steps by channel and status, and the durations until the next step started.
 #[derive(Debug, Default)]
 pub struct OtpFigures {
     tries: [[AtomicU64; TryStatus::ALL.len()]; OtpChannel::ALL.len()],
@@ -35,7 +35,7 @@ impl OtpFigures {
         }
     }
 
-    /// Each channel and status, and how many steps ended so.
+    /// Returns each channel and status with the number of steps that ended so.
     pub fn tries(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         OtpChannel::ALL.iter().zip(&self.tries).flat_map(|(channel, row)| {
             let count = |(status, count): (&TryStatus, &AtomicU64)| {
@@ -45,7 +45,7 @@ impl OtpFigures {
         })
     }
 
-    /// How long it took, since this was last asked, until the next step began.
+    /// Returns the durations until the next step started, since the last call.
     pub fn take_failovers(&self) -> Vec<Duration> {
         std::mem::take(&mut *self.failovers.lock())
     }

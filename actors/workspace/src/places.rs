@@ -1,4 +1,4 @@
-//! Leave to do something, for a bounded number of each key at once.
+//! Permits for a bounded number of simultaneous actions of each key.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Places of each key. Who waits for one waits for others of the same key only.
+/// Places of each key. A task that waits for one only waits for others of the same key.
 #[derive(Debug)]
 pub(crate) struct Places<K: Eq + Hash + Clone> {
     each: usize,
@@ -21,18 +21,18 @@ pub(crate) struct Place<'a, K: Eq + Hash + Clone> {
 }
 
 impl<K: Eq + Hash + Clone> Places<K> {
-    /// So many of each key.
+    /// Returns places with this number for each key.
     pub(crate) fn new(each: usize) -> Self {
         Self { each, taken: DashMap::new() }
     }
 
-    /// Waits for a place, behind those of its key that wait already.
+    /// Waits for a place, behind those of its key that already wait.
     pub(crate) async fn take(&self, key: K) -> Place<'_, K> {
         let new = || Arc::new(Semaphore::new(self.each));
         let places = Arc::clone(&*self.taken.entry(key.clone()).or_insert_with(new));
-        // Before it waits: who gives up waiting clears up too.
+        // This comes before the wait: a task that gives up waiting cleans up too.
         let mut place = Place { places: self, key, permit: None };
-        // Nobody closes them.
+        // The semaphores are never closed.
         place.permit = places.acquire_owned().await.ok();
         place
     }
@@ -41,7 +41,7 @@ impl<K: Eq + Hash + Clone> Places<K> {
 impl<K: Eq + Hash + Clone> Drop for Place<'_, K> {
     fn drop(&mut self) {
         self.permit = None;
-        // Whoever has a place of the key, or waits for one, has its places too.
+        // Each task with a place of the key, or waiting for one, also holds its places.
         self.places.taken.remove_if(&self.key, |_, places| Arc::strong_count(places) <= 1);
     }
 }
@@ -71,7 +71,7 @@ mod tests {
         drop(one);
         let third = poll(third.as_mut());
         assert!(third.is_ready(), "a place that is free is not given out");
-        // One that gives up waiting takes no place along.
+        // A task that gives up waiting takes no place with it.
         let mut fourth = Box::pin(places.take("a"));
         assert!(poll(fourth.as_mut()).is_pending());
         drop((two, third));

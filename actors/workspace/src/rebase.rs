@@ -1,9 +1,9 @@
-//! Rebasing the clock of data: the records with a moment that a clock gave which was ahead.
+//! Rebasing the clock of data: the records with a moment from a clock that was ahead.
 //!
-//! What has to wait until the time has come to such a moment, or past it, would wait for as long as
-//! the clock was ahead: a retry of a delivery or a mail, the end of a service window or of an
-//! idempotency key, a decision that is later than the last one. Their moments are written anew.
-//! Moments that are only shown, or sorted by, stay as they are.
+//! A wait for such a moment would last as long as the clock was ahead. Examples are the retry of a
+//! delivery or a mail, and the end of a service window or an idempotency key. Another is a decision
+//! after the last one. Their moments are rewritten. Moments that are only shown or sorted by stay
+//! as they are.
 
 use std::ops::ControlFlow;
 
@@ -13,11 +13,13 @@ use postrider_store::{Change, Direction, StoreError, Table, View};
 use crate::core::portfolio;
 use crate::idempotency;
 
-/// Gives a record anew if it has a moment that is later than this one.
+/// Returns the rewritten record if it has a moment later than this one.
 type Rebased = fn(&[u8], Timestamp) -> Option<Vec<u8>>;
 
-/// The records that are rebased: their table, the first byte behind their workspace, how many bytes
-/// stand between that and `follows`, and how.
+/// A kind of records to rebase, by their table and their key.
+///
+/// `begins` is the first byte behind the workspace. `follows` is a number of further bytes, and the
+/// byte behind those. `rebased` rewrites the record.
 struct Kind {
     table: Table,
     begins: Option<u8>,
@@ -30,15 +32,15 @@ const fn kind(table: Table, begins: Option<u8>, rebased: Rebased) -> Kind {
 }
 
 static KINDS: [Kind; 7] = [
-    // When somebody has written last.
+    // The time of a person's last message.
     kind(Table::Windows, None, begins_with_moment),
-    // When was decided about them last, and what they chose.
+    // The times of the last decision about a person, and of their last choice.
     kind(Table::Suppressions, Some(b'w'), begins_with_moment),
     kind(Table::Suppressions, Some(b'c'), begins_with_moment),
-    // When a contact was deleted.
+    // The time of a contact's deletion.
     kind(Table::Aliases, Some(b'd'), begins_with_moment),
     kind(Table::Idempotency, Some(b'k'), idempotency::rebased),
-    // Deliveries that wait: behind the endpoint's id.
+    // Waiting deliveries: they are behind the endpoint's id.
     Kind { follows: Some((16, b'w')), ..kind(Table::Webhooks, Some(b's'), waiting_delivery) },
     kind(Table::MailQueue, None, waiting_mail),
 ];
@@ -52,10 +54,10 @@ impl Kind {
     }
 }
 
-/// The changes that make moments later than `to` that moment.
+/// Returns the changes that replace moments later than `to` by it.
 ///
 /// # Errors
-/// Those of [`View::scan`]. A record that cannot be read stays as it is.
+/// Those of [`View::scan`]. An unreadable record stays as it is.
 pub fn changes(store: &dyn View, to: Timestamp) -> Result<Vec<Change>, StoreError> {
     let mut changes = Vec::new();
     for kind in &KINDS {
@@ -69,7 +71,7 @@ pub fn changes(store: &dyn View, to: Timestamp) -> Result<Vec<Change>, StoreErro
             ControlFlow::Continue(())
         })?;
     }
-    // Who counts towards a budget has its moment in the key, too.
+    // The recipients that count towards a budget have the moment in the key, too.
     let rows = portfolio::rebased(store, to)?.into_iter();
     changes.extend(rows.map(|(key, value)| match value {
         Some(value) => Change::put(Table::Portfolios, key, value),
@@ -78,7 +80,7 @@ pub fn changes(store: &dyn View, to: Timestamp) -> Result<Vec<Change>, StoreErro
     Ok(changes)
 }
 
-/// A moment in milliseconds (u64, big endian), whatever follows.
+/// Rebases a moment in milliseconds (u64, big endian), whatever follows.
 fn begins_with_moment(value: &[u8], to: Timestamp) -> Option<Vec<u8>> {
     let (at, rest) = value.split_first_chunk()?;
     let is_later = u64::from_be_bytes(*at) > to.as_millis();
@@ -93,7 +95,7 @@ fn waiting_mail(json: &[u8], to: Timestamp) -> Option<Vec<u8>> {
     field(json, "next_at", to)
 }
 
-/// The field of a JSON record, with whatever else is in it.
+/// Rebases the field of a JSON record, whose other fields stay.
 fn field(json: &[u8], name: &str, to: Timestamp) -> Option<Vec<u8>> {
     let mut record: serde_json::Value = serde_json::from_slice(json).ok()?;
     let at = record.get_mut(name)?;
@@ -139,7 +141,7 @@ mod tests {
         };
         let stored = |at| {
             let store = MemoryStore::new();
-            // A count, another name of a phone, and a delivery that was given up.
+            // The others are a count, another name of a phone, and a delivery that was given up.
             let others = [
                 (Table::Suppressions, b"acme\0n".to_vec(), moment(LATER)),
                 (Table::Aliases, b"acme\0\0name".to_vec(), moment(LATER)),

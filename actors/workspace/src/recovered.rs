@@ -1,4 +1,4 @@
-//! What a workspace's hot state is rebuilt from.
+//! The sources from which a workspace's hot state is rebuilt.
 
 mod rebuilds;
 
@@ -14,16 +14,18 @@ use crate::snapshots::Rebases;
 pub(crate) use rebuilds::RebuildError;
 use rebuilds::Rebuilds;
 
-/// The hot states that the start of the engine read from the journal, until their actors take
-/// them, and what a later rebuild starts from.
+/// The hot states that the engine's start read from the journal, until their actors take them.
+///
+/// It also has the sources of later rebuilds.
 pub struct Recovered {
     states: parking_lot::Mutex<HashMap<WorkspaceId, HotState>>,
     rebuilds: Arc<Rebuilds>,
 }
 
 impl Recovered {
-    /// What a start has read: the hot states, and where a later rebuild finds log and snapshots,
-    /// and the rebases of the clock that it comes past.
+    /// Returns the result of a start: the hot states, and the sources of later rebuilds.
+    ///
+    /// These are the log, the snapshots, and the rebases of the clock that the log passes.
     pub fn new(
         states: HashMap<WorkspaceId, HotState>,
         log: Arc<dyn Log>,
@@ -36,12 +38,12 @@ impl Recovered {
         }
     }
 
-    /// The log that a rebuild reads.
+    /// Returns the log that a rebuild reads.
     pub fn log(&self) -> &dyn Log {
         self.rebuilds.log()
     }
 
-    /// The workspaces that wait for their actors.
+    /// Returns the workspaces that wait for their actors.
     pub fn ids(&self) -> Vec<WorkspaceId> {
         self.states.lock().keys().cloned().collect()
     }
@@ -50,8 +52,9 @@ impl Recovered {
         self.states.lock().remove(id)
     }
 
-    /// Rebuilds the state of one workspace, together with all others that are waited for. What it
-    /// has queued must be settled.
+    /// Rebuilds the state of one workspace, together with all other waiting ones.
+    ///
+    /// Its queued changes must be settled.
     pub(crate) async fn rebuild(&self, id: &WorkspaceId) -> Result<HotState, RebuildError> {
         Rebuilds::rebuild(&self.rebuilds, id).await
     }

@@ -1,9 +1,9 @@
 //! Removes deleted workspaces: their rows are deleted in slices, beside the actors.
 //!
-//! [`Table::Meta`] holds a mark under `removed/ ‖ workspace`, a version byte, from the commit that
-//! ends a workspace until its last row is deleted. A start goes on where there are marks. The
-//! commit that deletes the mark also ends the workspace in the journal, so its id can be used
-//! again.
+//! [`Table::Meta`] holds a mark under `removed/ ‖ workspace`, a version byte. It exists from the
+//! commit that ends a workspace until its last row is deleted. A start continues the removals with
+//! marks. The commit that deletes the mark also ends the workspace in the journal, so its id can be
+//! used again.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::mailbox::slot::Slot;
 use crate::services::Services;
 use crate::sweep::{SLICE_MAX, after};
 
-/// What begins the keys of the marks.
+/// The prefix of the keys of the marks.
 const MARKS: &[u8] = b"removed/";
 const VERSION: u8 = 1;
-/// How long it waits for commands that are under way, and after a failure.
+/// The wait for running commands, and after a failure.
 const WAIT: Duration = Duration::from_millis(200);
 
 fn mark_key(id: &WorkspaceId) -> Vec<u8> {
@@ -36,7 +36,7 @@ pub fn mark(id: &WorkspaceId) -> Change {
     Change::put(Table::Meta, mark_key(id), [VERSION])
 }
 
-/// Whether rows of a deleted workspace of this id may be left.
+/// Returns whether rows of a deleted workspace with this id may be left.
 ///
 /// # Errors
 /// Those of [`View::get`].
@@ -44,7 +44,7 @@ pub fn is_marked(store: &dyn View, id: &WorkspaceId) -> Result<bool, StoreError>
     Ok(store.get(Table::Meta, &mark_key(id))?.is_some())
 }
 
-/// The deleted workspaces of which rows may be left.
+/// Returns the deleted workspaces of which rows may be left.
 ///
 /// # Errors
 /// Those of [`View::scan`].
@@ -59,10 +59,11 @@ pub fn all_marked(store: &dyn View) -> Result<Vec<WorkspaceId>, StoreError> {
     Ok(ids)
 }
 
-/// Removes what is left of a marked workspace, in the background. `slot` is its former entry, whose
-/// last commands may be under way.
+/// Removes the rows of a marked workspace, in the background.
+///
+/// `slot` is its former entry, whose last commands may be running.
 pub fn begin(shared: &Arc<Services>, id: WorkspaceId, slot: Option<Arc<Slot>>) {
-    // What a start has read of it is of no use.
+    // Its state from the start is useless.
     drop(shared.recovered.take(&id));
     shared.portfolios.forget(&id);
     let shared = Arc::clone(shared);
@@ -71,7 +72,7 @@ pub fn begin(shared: &Arc<Services>, id: WorkspaceId, slot: Option<Arc<Slot>>) {
             match step(&shared, &id, slot.as_deref()).await {
                 Ok(true) => break tracing::info!(workspace = %id, "a deleted workspace is removed"),
                 Ok(false) => {}
-                // The engine stops. The next start goes on.
+                // The engine stops. The next start continues.
                 Err(CommitError::Closed) => break,
                 Err(error) => {
                     tracing::warn!(workspace = %id, %error, "a workspace is not removed yet");
@@ -82,8 +83,9 @@ pub fn begin(shared: &Arc<Services>, id: WorkspaceId, slot: Option<Arc<Slot>>) {
     }));
 }
 
-/// Deletes the rows that are there. Returns whether the workspace is removed: there were none, and
-/// nothing can have written any since.
+/// Deletes the existing rows. Returns whether the workspace is removed.
+///
+/// In that case there were no rows, and none can have been written since.
 async fn step(
     shared: &Arc<Services>,
     id: &WorkspaceId,
@@ -125,7 +127,7 @@ async fn delete_rows(
     }
 }
 
-/// Some keys of a table that begin with `prefix`, from `begin` on.
+/// Returns some keys of a table that start with `prefix`, from `begin` on.
 fn slice(
     store: &dyn View,
     table: Table,
@@ -149,7 +151,7 @@ async fn finish(shared: &Services, id: &WorkspaceId) -> Result<(), CommitError> 
     let sender = Mutex::new(Some(sender));
     let notify = move |_, result| {
         if let Some(sender) = sender.lock().take() {
-            // Who waits for it goes away only with the engine.
+            // The receiver is dropped only with the engine.
             drop(sender.send(result));
         }
     };

@@ -1,7 +1,8 @@
-//! Forgetting what is kept for a time only, of workspaces that rest too.
+//! Deletion of records with a limited retention, also of resting workspaces.
 //!
-//! The event logs and their indexes are seen to without waking any, each from where it was trimmed
-//! up to. For all else, which a workspace's actor forgets, each is woken now and then.
+//! The event logs and their indexes are trimmed without waking a workspace, each from the position
+//! that it was trimmed to. All else is deleted by a workspace's actor, so each workspace is woken
+//! now and then.
 
 use crate::EventOptions;
 use std::ops::ControlFlow;
@@ -19,34 +20,37 @@ use postrider_store::{Change, Direction, StoreError, Table, View};
 use crate::mailbox::slot::Slot;
 use crate::sweep::{LogSweep, SLICE_MAX, SweepCursor};
 
-/// How often the logs are looked at.
+/// The time between two rounds over the logs.
 const EVERY: Duration = Duration::from_secs(60);
-/// How long after a start those that rest are first woken, and how often then.
+/// The time until resting workspaces are first woken after a start, and then between two rounds.
 const FIRST_WAKE: Duration = Duration::from_secs(600);
 const WAKE_EVERY: Duration = Duration::from_secs(12 * 3600);
-/// How many are woken with one beat. Each ends with the next one, if it has nothing to do.
+/// The number of workspaces that one beat wakes. Each ends with the next beat if it is idle.
 const WOKEN_MAX: usize = 20;
-/// Most logs that are looked at in one turn.
+/// The maximum number of logs that are looked at in one turn.
 const LOOKS_MAX: usize = 1_000;
 
-/// Most blocks of a log's index that go in one slice. Each is many small records.
+/// The maximum number of blocks of a log's index that one slice deletes.
+///
+/// Each is many small records.
 const BLOCKS_MAX: usize = 3;
 
-/// Deletes the oldest parts of all logs, and wakes those that rest, now and then.
+/// Deletes the oldest parts of all logs, and wakes resting workspaces now and then.
 #[derive(Debug, Default)]
 pub struct Retention {
-    /// No log is looked at before this.
+    /// The time of the next round over the logs.
     next: Timestamp,
     sweep: Option<JoinHandle<()>>,
-    /// None is woken before this.
+    /// The time of the next round of wakes.
     next_round: Option<Timestamp>,
-    /// Who has not had its turn since then.
+    /// The workspaces that have not had their turn since then.
     left: Vec<Arc<Slot>>,
     waking: Option<JoinHandle<()>>,
 }
 
 impl Retention {
-    /// Time has passed: begins to look at the logs if it is time and nobody does, and wakes some.
+    /// Starts to look at the logs at a beat if it is time and no task runs, and wakes some
+    /// workspaces.
     pub fn beat(&mut self, shared: &Arc<Services>) {
         let now = shared.clock.now();
         if now >= self.next && !runs(self.sweep.as_ref()) {
@@ -70,14 +74,15 @@ fn runs(task: Option<&JoinHandle<()>>) -> bool {
     task.is_some_and(|task| !task.is_finished())
 }
 
-/// Wakes them: with the next beat each forgets what is over, and rests again.
+/// Wakes workspaces: with the next beat each deletes its ended records, and rests again.
 async fn wake(shared: Arc<Services>, resting: Vec<Arc<Slot>>) {
     for slot in resting {
         shared.workspaces.start_and_wait(slot.id.clone()).await;
     }
 }
 
-/// Deletes everything that is too old or too much, in parts. After a failure the next one goes on.
+/// Deletes everything that is too old or too much, in parts. After a failure the next run
+/// continues.
 async fn sweep(shared: Arc<Services>, now: Timestamp) {
     let mut options = shared.events;
     if shared.clock.deletion_rests() {
@@ -98,18 +103,19 @@ async fn sweep(shared: Arc<Services>, now: Timestamp) {
         if !changes.is_empty() && shared.writer.commit(changes).await.is_err() {
             return;
         }
-        // What is not durable may be there still, so the cursors move now.
+        // Deletions that are not durable may be lost, so the cursors move now.
         for (slot, sweep) in trimmed {
             *slot.log_sweep.lock() = sweep;
         }
     }
 }
 
-/// Logs, and how far each is trimmed.
+/// Logs, and the progress of trimming of each.
 type Trimmed = Vec<(Arc<Slot>, LogSweep)>;
 
-/// Some of the changes that delete what is too old or too much of these workspaces' logs. Takes out
-/// those that are done with.
+/// Returns some changes that delete the excess of these workspaces' logs.
+///
+/// Removes the logs that are done from `left`.
 fn slice(
     store: &dyn View,
     left: &mut Vec<Arc<Slot>>,
@@ -121,7 +127,7 @@ fn slice(
         let Some(slot) = left.last().filter(|_| changes.len() < SLICE_MAX) else { break };
         let max = SLICE_MAX - changes.len();
         let mut sweep = slot.log_sweep.lock().clone();
-        // One that is damaged is for whoever reads it to find.
+        // The readers of a damaged log get the error.
         let ended = ended(store, &slot.id, &sweep.chunks, options, now, max).unwrap_or_default();
         let blocks = blocks(store, &slot.id, &sweep, ended.oldest_left).unwrap_or_default();
         let is_done = ended.keys.len() < max && blocks.len() < BLOCKS_MAX;
@@ -143,7 +149,7 @@ fn slice(
     (changes, trimmed)
 }
 
-/// What goes of a log.
+/// The part of a log to delete.
 #[derive(Default)]
 struct Ended {
     /// The keys of the oldest records.
@@ -152,8 +158,9 @@ struct Ended {
     oldest_left: u64,
 }
 
-/// The oldest records of a log, `max` at the most, that are too old, too many or too large. The
-/// newest stays: the next sequence is known by it.
+/// Returns the oldest records of a log, at most `max`, that are too old, too many or too large.
+///
+/// The newest stays: it determines the next sequence.
 fn ended(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -184,7 +191,8 @@ fn ended(
     Ok(ended)
 }
 
-/// The next blocks of the log's index, [`BLOCKS_MAX`] at the most, whose events have all gone.
+/// Returns the next blocks of the log's index, at most [`BLOCKS_MAX`], whose events are all
+/// deleted.
 fn blocks(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -194,7 +202,7 @@ fn blocks(
     event_index::blocks_before(store, workspace, (sweep.blocks, oldest_left), BLOCKS_MAX)
 }
 
-/// The first sequence of a record of the log, its head, and when its first entry was made.
+/// Returns the first sequence of a record of the log, its head, and the time of its first entry.
 fn measure(key: &[u8], value: &[u8]) -> Option<(u64, Head, Timestamp)> {
     let first = u64::from_be_bytes(key.try_into().ok()?);
     let (head, entries) = Head::decode(value)?;

@@ -1,4 +1,4 @@
-//! What all workspaces of one engine share.
+//! The shared state of all workspaces of one engine.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,39 +32,39 @@ use crate::snapshots::KeptAside;
 use crate::sweep::SweepTurns;
 use crate::template_syncs::TemplateSyncs;
 
-/// What all parts of one engine share.
+/// The shared state of all parts of one engine.
 pub struct Services {
-    /// What is committed.
+    /// The committed state.
     pub store: Arc<dyn View>,
     /// The group commit.
     pub writer: Writer,
-    /// What lets answers out when they are durable.
+    /// The task that releases answers when they are durable.
     pub releaser: Releaser,
     /// Engine time.
     pub clock: Clock,
-    /// When it was started.
+    /// The time of its start.
     pub started_at: Timestamp,
-    /// What codes and stored secrets are derived from.
+    /// The keys from which codes and stored secrets are derived.
     pub master_keys: MasterKeys,
-    /// The limits of those that have none of their own.
+    /// The limits of workspaces without limits of their own.
     pub limits: Limits,
-    /// What things cost.
+    /// The prices.
     pub prices: Prices,
-    /// How single messages are sent.
+    /// The options of single messages.
     pub messages: MessageOptions,
     /// Detects SMS pumping.
     pub guard: Guard,
-    /// How one-time passwords are sent and kept.
+    /// The options of one-time passwords.
     pub otp: OtpOptions,
     /// One-time passwords since the start: sent, verified.
     pub otps: [AtomicU64; 2],
     /// Items of callbacks since the start.
     pub callback_items: ItemCounts,
-    /// Synchronisations of templates that are under way.
+    /// Running synchronizations of templates.
     pub template_syncs: TemplateSyncs,
-    /// Requests for one-time passwords that one workspace may hold in memory.
+    /// The maximum number of requests for one-time passwords that one workspace holds in memory.
     pub otps_per_workspace_max: usize,
-    /// The bound on commands under way.
+    /// The bound on running commands.
     pub admission: Arc<Admission>,
     /// The threads of reads that scan, for all workspaces in turn.
     pub scans: ScanPool<WorkspaceId>,
@@ -74,41 +74,40 @@ pub struct Services {
     pub numbers: Arc<Numbers>,
     /// The webhook endpoints.
     pub webhooks: Arc<Webhooks>,
-    /// What carries out the steps of chains.
+    /// The courier that carries out the steps of chains.
     pub courier: Courier,
-    /// What sends mails.
+    /// The mailer.
     pub mailer: Mailer,
-    /// What the sweeps of all workspaces wait for.
+    /// The turns of the sweeps of all workspaces.
     pub sweep_turns: SweepTurns,
-    /// How much of the event logs is kept.
+    /// The retention of the event logs.
     pub events: EventOptions,
     /// The fan-out of broadcasts.
     pub broadcasts: Arc<Broadcasts>,
-    /// What actors are rebuilt from.
+    /// The sources from which actors are rebuilt.
     pub recovered: Recovered,
-    /// How people opt out of messages, and in again.
+    /// The words by which people opt out of messages, and in again.
     pub opt_out: Arc<OptOutWords>,
     /// Broadcasts whose recipients are counted beside their workspaces' actors.
     pub counting: Arc<CountsUnderWay>,
-    /// How much is still written, by the free space of the disk.
+    /// The limits on writing, by the free space of the disk.
     pub disk: DiskSpace,
     /// Files, and those that are being uploaded to the channel.
     pub media: MediaFiles,
-    /// Whether nothing may leave.
+    /// The hold: while it is active, nothing may leave.
     pub hold: Hold,
-    /// What is followed of requests.
+    /// The traces of requests.
     pub traces: Traces,
-    /// What limits the making of contacts.
+    /// The limit on the creation of contacts.
     pub creations: Arc<Creations>,
     /// The recipients that count towards the budgets of portfolios.
     pub portfolios: Arc<Portfolios>,
-    /// Workspaces whose state the newest snapshot keeps as it is, because it cannot be read.
+    /// Workspaces whose unreadable state the newest snapshot keeps unchanged.
     pub kept_aside: KeptAside,
 }
 
 impl Services {
-    /// The workspaces that cannot be read: those that cannot start, and those that could not
-    /// start again.
+    /// Returns the unreadable workspaces: those that cannot start, or could not restart.
     pub fn damaged(&self) -> BTreeSet<WorkspaceId> {
         let mut all = self.kept_aside.all();
         all.retain(|id| self.workspaces.contains(id));
@@ -120,12 +119,12 @@ impl Services {
         all
     }
 
-    /// Whether something may be sent.
+    /// Checks that messages may be sent.
     ///
     /// # Errors
     /// [`UnavailableReason::Held`].
     pub(crate) fn may_send(&self) -> Result<(), Unavailable> {
-        /// Somebody has to end it.
+        /// An operator has to end the hold.
         const RETRY_AFTER: Duration = Duration::from_secs(30);
         if !self.hold.is_held() {
             return Ok(());

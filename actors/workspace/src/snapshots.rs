@@ -1,8 +1,7 @@
 //! Taking snapshots: the journal, folded into the newest snapshot, becomes the next one.
 //!
-//! A snapshot is worked out from what is durable, by the code that a restart runs. No actor is
-//! asked for its state, so none stalls, and a defect in an actor's memory cannot get into a
-//! snapshot.
+//! A snapshot is derived from the durable state, by the code that a restart runs. No actor is asked
+//! for its state, so none stalls, and a defect in an actor's memory cannot get into a snapshot.
 
 mod fold;
 mod kept_aside;
@@ -28,17 +27,17 @@ pub use kept_aside::KeptAside;
 /// Hot states as of a position of the journal.
 #[derive(Debug, Default)]
 pub struct Replay {
-    /// The last position that is in.
+    /// The last applied position.
     pub position: Position,
     states: HashMap<WorkspaceId, HotState>,
     /// Workspaces whose events or snapshot cannot be read.
     damaged: HashMap<WorkspaceId, String>,
     rebases: Rebases,
-    /// Those that it is for; `None` for all.
+    /// The workspaces of this replay; `None` for all.
     only: Option<HashSet<WorkspaceId>>,
 }
 
-/// The rebases of the clock, which a replay comes past.
+/// The rebases of the clock that a replay passes.
 #[derive(Debug, Clone, Default)]
 pub struct Rebases(Arc<[Rebase]>);
 
@@ -49,26 +48,28 @@ impl From<Vec<Rebase>> for Rebases {
 }
 
 impl Rebases {
-    /// Rebases a state that a replay brings from behind `after` to `to`, as often as the clock was
-    /// rebased there.
+    /// Rebases a state on the way of a replay from behind `after` to `to`.
+    ///
+    /// It does so for each rebase of the clock there.
     pub(crate) fn apply(&self, after: Position, to: Position, state: &mut HotState) {
         self.between(after, to).for_each(|rebase| state.rebase(rebase.to));
     }
 
-    /// What a replay comes past on its way from behind `after` to `to`. A rebase may stand where no
-    /// frame does.
+    /// Returns the rebases that a replay passes on its way from behind `after` to `to`.
+    ///
+    /// A rebase may be at a position without a frame.
     fn between(&self, after: Position, to: Position) -> impl Iterator<Item = &Rebase> {
         self.0.iter().filter(move |rebase| after < rebase.position && rebase.position <= to)
     }
 }
 
 impl Replay {
-    /// A replay of the whole journal.
+    /// Returns a replay of the whole journal.
     pub fn from_start(rebases: Rebases) -> Self {
         Self { rebases, ..Self::default() }
     }
 
-    /// Leaves all workspaces out but these.
+    /// Excludes all workspaces but these.
     pub(crate) fn only(mut self, of: HashSet<WorkspaceId>) -> Self {
         self.only = Some(of);
         self
@@ -78,10 +79,10 @@ impl Replay {
         self.only.as_ref().is_none_or(|of| of.contains(id))
     }
 
-    /// Applies what a log has after it. Returns how many frames.
+    /// Applies the entries of a log after its position. Returns the number of frames.
     ///
     /// # Errors
-    /// [`StoreError`]: the log cannot be read, or what must follow is missing from it.
+    /// [`StoreError`]: the log cannot be read, or the next entries are missing from it.
     pub fn catch_up(&mut self, log: &dyn Log) -> Result<u64, StoreError> {
         let (from, mut frames) = (self.position, 0);
         let end = postrider_store::log::replay(log, from, &mut |frame| {
@@ -89,7 +90,7 @@ impl Replay {
             self.apply(&frame);
             ControlFlow::Continue(())
         })?;
-        // Commits without a frame are read too: they need not be read again.
+        // Commits without a frame are counted too: they need not be read again.
         self.reach(end);
         Ok(frames)
     }
@@ -122,7 +123,7 @@ impl Replay {
         self.reach(frame.number);
     }
 
-    /// Notes that everything up to here was read.
+    /// Records that everything up to this position was read.
     pub fn reach(&mut self, to: Position) {
         for rebase in self.rebases.between(self.position, to) {
             for (id, state) in &mut self.states {
@@ -138,13 +139,13 @@ impl Replay {
         self.position = to;
     }
 
-    /// The states that hold something, and the workspaces that cannot be read.
+    /// Returns the states that are not empty, and the workspaces that cannot be read.
     pub fn into_states(mut self) -> (HashMap<WorkspaceId, HotState>, Vec<WorkspaceId>) {
         self.states.retain(|id, state| !state.is_empty() && !self.damaged.contains_key(id));
         (self.states, self.damaged.into_keys().collect())
     }
 
-    /// The state of one, or why it cannot be read.
+    /// Returns the state of a workspace, or the reason why it cannot be read.
     pub(crate) fn take(&mut self, id: &WorkspaceId) -> Result<HotState, String> {
         match self.damaged.get(id) {
             Some(damage) => Err(damage.clone()),
@@ -153,34 +154,36 @@ impl Replay {
     }
 }
 
-/// Reads something of one workspace. What panics on it counts as damaged: it would panic again, and
-/// the replay is for others too. The panic hook has logged it.
+/// Reads data of one workspace, and counts a panic as damage.
+///
+/// A retry would panic again, and the replay is for others too. The panic hook has logged it.
 fn unpanicked<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    // Whoever sees a state asks first whether its workspace is damaged, so none sees one that was
-    // left half-way.
+    // Each reader of a state first checks whether its workspace is damaged. So none sees a
+    // half-changed state.
     let read = catch_unwind(AssertUnwindSafe(read));
     read.unwrap_or_else(|_| Err("it cannot be replayed: a defect, or damaged data".to_owned()))
 }
 
-/// Whether a section of the journal says that its workspace was deleted. It has a commit, and so a
-/// section, of its own.
+/// Returns whether a section of the journal reports the deletion of its workspace.
+///
+/// The deletion has a commit, and so a section, of its own.
 pub(crate) fn is_end(events: &[u8]) -> bool {
     let mut end = Vec::new();
     Event::WorkspaceDeleted.encode_into(&mut end);
     events == end
 }
 
-/// The newest good snapshot.
+/// Loads the newest good snapshot.
 pub fn load(dir: &SnapshotDir, rebases: Rebases) -> Result<Replay, SnapshotError> {
     Ok(replay_of(&dir.load()?, rebases))
 }
 
-/// A replay that stands at a snapshot.
+/// Returns a replay at the position of a snapshot.
 pub fn replay_of(loaded: &LoadedSnapshot, rebases: Rebases) -> Replay {
     begin(loaded, Replay::from_start(rebases))
 }
 
-/// The same, for some workspaces only.
+/// Does the same, for some workspaces only.
 pub(crate) fn replay_of_some(
     loaded: &LoadedSnapshot,
     rebases: Rebases,
@@ -205,16 +208,16 @@ fn begin(loaded: &LoadedSnapshot, mut replay: Replay) -> Replay {
     replay
 }
 
-/// A snapshot: where it stands, and how large it is.
+/// The position and the size of a snapshot.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Taken {
-    /// The last frame that is in it.
+    /// The last frame that it includes.
     pub position: Position,
     /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// Takes a snapshot and lets go of the journal that two snapshots cover.
+/// Takes a snapshot and trims the journal that two snapshots cover.
 pub(crate) fn take(
     dir: &SnapshotDir,
     log: &dyn Log,

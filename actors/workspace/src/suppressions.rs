@@ -1,9 +1,11 @@
 //! Phones, and people without a phone, that have opted out of messages.
 //!
-//! [`Table::Suppressions`] has, under `workspace ‖ 0`: the phone itself in its canonical form
-//! (`+…`), or `@` and the channel's id, for each that has opted out, `w ‖ party` the moment of the
-//! last decision about it, `c ‖ party` the last choice that the channel reported, and `n` how many
-//! have opted out.
+//! [`Table::Suppressions`] has, under `workspace ‖ 0`:
+//! - for each that has opted out: the phone itself in its canonical form (`+…`), or `@` and the
+//!   channel's id;
+//! - `w ‖ party`: the moment of the last decision about it;
+//! - `c ‖ party`: the last choice that the channel reported;
+//! - `n`: the number of those that have opted out.
 
 mod channel_choice;
 mod filter;
@@ -32,48 +34,49 @@ use record::{Record, suppression};
 
 const TABLE: Table = Table::Suppressions;
 
-/// Why a phone that opted out with a message is there.
+/// The reason of an opt-out by message.
 const BY_MESSAGE: &str = "opted out by message";
 
 /// A phone, or a person without one, that has opted out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suppression {
-    /// Who.
+    /// The phone or person.
     pub party: PartyId,
-    /// Why, if somebody said so.
+    /// The reason, if one was given.
     pub reason: Option<String>,
-    /// What opted it out.
+    /// The source of the opt-out.
     pub source: OptOutSource,
-    /// Since when.
+    /// The time of the opt-out.
     pub created_at: Timestamp,
 }
 
 /// A page of phones that have opted out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuppressionsPage {
-    /// Those of the page, by phone.
+    /// The opt-outs of the page, by phone.
     pub suppressions: Vec<Suppression>,
-    /// How many there are on all pages.
+    /// The number on all pages.
     pub total: usize,
 }
 
-/// Why an opt-out was not taken back.
+/// The reason why an opt-out was not removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnsuppressError {
     /// The phone has not opted out.
     #[error("the phone has not opted out")]
     NotFound,
-    /// It cannot be taken now.
+    /// The workspace cannot accept the change now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl Workspace {
-    /// Notes that a phone has opted out. One that has already keeps its moment, and its reason if
-    /// none is given.
+    /// Stores that a phone has opted out.
+    ///
+    /// An existing opt-out keeps its moment, and its reason if none is given.
     ///
     /// # Errors
-    /// [`Unavailable`] when it cannot be taken now.
+    /// [`Unavailable`] when the workspace cannot accept the change now.
     pub async fn suppress(
         &self,
         party: impl Into<PartyId>,
@@ -83,16 +86,16 @@ impl Workspace {
         self.perform(Suppress { party, reason }).await
     }
 
-    /// Takes an opt-out back.
+    /// Removes an opt-out.
     ///
     /// # Errors
-    /// [`UnsuppressError`]: there is none, or not now.
+    /// [`UnsuppressError`]: there is no opt-out, or the workspace is unavailable.
     pub async fn unsuppress(&self, party: impl Into<PartyId>) -> Result<(), UnsuppressError> {
         let party = party.into();
         self.perform(Unsuppress { party }).await
     }
 
-    /// Who has opted out, phones first: `limit` of them after the first `skip`.
+    /// Returns the opt-outs, phones first: `limit` of them after the first `skip`.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -134,7 +137,7 @@ impl Command for Suppress {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Suppression, Unavailable> {
         let (now, why) = (context.now(), (self.reason, OptOutSource::Api));
-        // Whoever is known by two names has opted out by both.
+        // A person with two names has opted out by both.
         for other in parties_of(context, &self.party)?.iter().skip(1) {
             opt_out(context, other, why.clone(), now)?;
         }
@@ -159,7 +162,7 @@ impl Command for Unsuppress {
     }
 }
 
-/// Reads what is kept of somebody's choices, for a command.
+/// Reads the stored choices of a party, for a command.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -176,19 +179,20 @@ pub(crate) fn read_ahead(
     Ok(())
 }
 
-/// Whether somebody has opted out.
+/// Returns whether a party has opted out.
 pub(crate) fn has_opted_out(context: &Context<'_>, party: &PartyId) -> Result<bool, Unavailable> {
     Ok(context.get(TABLE, &key(&context.core.id, party))?.is_some())
 }
 
-/// When the last decision about somebody was made, in milliseconds; 0 if there was none.
+/// Returns the time of the last decision about a party, in milliseconds; 0 if there was none.
 fn last_decision(context: &Context<'_>, party: &PartyId) -> Result<u64, Unavailable> {
     let last = context.get(TABLE, &decision_key(&context.core.id, party))?;
     Ok(last.map(|last| number(&last)).transpose().map_err(unreadable)?.unwrap_or(0))
 }
 
-/// Sees to what a message of this text, written at `at`, means: out, in again, or neither. Messages
-/// may come in any order; the last decision counts, whichever came last.
+/// Applies the meaning of a message with this text, written at `at`: out, in again, or neither.
+///
+/// Messages may arrive in any order; the decision with the latest moment counts.
 pub(crate) fn apply_opt_out(
     context: &mut Context<'_>,
     party: &PartyId,
@@ -208,7 +212,7 @@ pub(crate) fn apply_opt_out(
     }
 }
 
-/// Opts somebody out. One who has already keeps the moment, and the reason if none is given.
+/// Opts a party out. An existing opt-out keeps its moment, and its reason if none is given.
 fn opt_out(
     context: &mut Context<'_>,
     party: &PartyId,
@@ -228,7 +232,7 @@ fn opt_out(
     Ok(suppression)
 }
 
-/// Writes the record of somebody who has opted out, and emits the event if that is new.
+/// Writes the record of an opt-out, and emits the event if it is new.
 fn put(
     context: &mut Context<'_>,
     suppression: &Suppression,
@@ -246,8 +250,9 @@ fn put(
     Ok(())
 }
 
-/// Opts somebody in again; says whether they were out. What the channel reported of a later moment
-/// stays.
+/// Opts a party in again. Returns whether it was out.
+///
+/// A choice that the channel reported for a later moment stays.
 fn opt_in(context: &mut Context<'_>, party: &PartyId, at: Timestamp) -> Result<bool, Unavailable> {
     let old: Option<Record> = context.get_json(TABLE, &key(&context.core.id, party))?;
     let was_out = old.is_some();
@@ -261,7 +266,7 @@ fn opt_in(context: &mut Context<'_>, party: &PartyId, at: Timestamp) -> Result<b
     Ok(was_out)
 }
 
-/// Removes the record of somebody who had opted out, and emits the event.
+/// Removes the record of an opt-out, and emits the event.
 fn remove(context: &mut Context<'_>, party: &PartyId) -> Result<(), Unavailable> {
     change_count(context, -1, party, |contact_id| {
         let (phone, user_id) = (party.phone(), party.user_id().cloned());
@@ -272,14 +277,15 @@ fn remove(context: &mut Context<'_>, party: &PartyId) -> Result<(), Unavailable>
     Ok(())
 }
 
-/// Notes when the last decision about somebody was made.
+/// Stores the time of the last decision about a party.
 fn decide(context: &mut Context<'_>, party: &PartyId, at: Timestamp) {
     let key = decision_key(&context.core.id, party);
     context.put(TABLE, key, at.as_millis().to_be_bytes().to_vec());
 }
 
-/// One more has opted out, or one less: counts and emits it. What can fail is read before anything
-/// is written.
+/// Changes the count of opt-outs by one, and emits the event.
+///
+/// Reads that can fail come before any write.
 fn change_count(
     context: &mut Context<'_>,
     change: i64,
@@ -296,7 +302,7 @@ fn change_count(
     Ok(())
 }
 
-/// How many have opted out: what is kept, or counted where nothing is kept yet.
+/// Returns the number of opt-outs: the stored one, or a count if none is stored yet.
 fn count(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -319,17 +325,17 @@ fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0]].concat()
 }
 
-/// What the keys of all phones that have opted out begin with.
+/// Returns the prefix of the keys of phones that have opted out.
 fn phones_prefix(workspace: &WorkspaceId) -> Vec<u8> {
     [prefix(workspace).as_slice(), b"+"].concat()
 }
 
-/// What the keys of all people begin with that are known by the channel's id and have opted out.
+/// Returns the prefix of the keys of people with a channel's id who have opted out.
 fn users_prefix(workspace: &WorkspaceId) -> Vec<u8> {
     [prefix(workspace).as_slice(), b"@"].concat()
 }
 
-/// The key of somebody's record.
+/// Returns the key of a party's record.
 fn key(workspace: &WorkspaceId, party: &PartyId) -> Vec<u8> {
     let name = match party {
         PartyId::Phone(_) => party.key_text(),

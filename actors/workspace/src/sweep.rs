@@ -1,10 +1,10 @@
-//! Sweeps delete what is kept for a time only, a slice at a time, beside the workspace's actor.
+//! Sweeps delete records with a limited retention in slices, beside the workspace's actor.
 //!
-//! Each kind of records that end by age has a `SweepCursor`: up to where it is deleted, and when
-//! the next record ends. A thread that may block reads a slice from there on. The actor submits its
-//! deletions, and the next slice is read once they are durable. So a slice costs what it deletes,
-//! whatever was deleted before it, and no command waits for one. Cursors are kept in memory; after
-//! a restart the first slice finds its place with one ordered seek.
+//! Each kind of records that end by age has a `SweepCursor`. It holds the position up to which they
+//! are deleted, and the end of the next record. A thread that may block reads a slice from there
+//! on. The actor submits its deletions, and the next slice is read once they are durable. So a
+//! slice's cost depends only on its own deletions, and no command waits for one. Cursors are kept
+//! in memory; after a restart the first slice finds its place with one ordered seek.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,44 +16,48 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::core::settings::MessageOptions;
 
-/// Most records that one slice deletes of most kinds, so that it is a small part of a commit.
+/// The maximum number of records that one slice deletes of most kinds.
+///
+/// It makes a slice a small part of a commit.
 pub const SLICE_MAX: usize = 500;
-/// Most slices of the engine that are read or on their way to the store at once. All together they
-/// stay below a quarter of the bytes that the writer takes into one group.
+/// The maximum number of the engine's slices that are read or committed at once.
+///
+/// All together they stay below a quarter of the bytes that the writer accepts into one group.
 const SLICES_AT_ONCE: usize = 4;
-/// How many kinds of records a workspace's actor deletes by age.
+/// The number of kinds of records that a workspace's actor deletes by age.
 pub(crate) const KINDS: usize = 14;
 /// A moment that never comes.
 pub(crate) const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
 
-/// The keys of records that are to be deleted.
+/// The keys of records to delete.
 pub(crate) type RecordKeys = Vec<(Table, Vec<u8>)>;
 
-/// How long records are kept whose time is a setting.
+/// The retention of records for which it is a setting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
     /// Broadcasts, after their end.
     pub(crate) broadcasts: Duration,
-    /// Messages, and what was written in conversations.
+    /// Messages, also those in conversations.
     pub(crate) messages: MessageOptions,
     /// One-time passwords, after their end.
     pub(crate) otps: Duration,
 }
 
-/// What a slice is read from.
+/// The sources of a slice.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) store: &'a dyn View,
     pub(crate) workspace: &'a WorkspaceId,
     pub(crate) now: Timestamp,
     pub(crate) kept: Kept,
-    /// Whether nothing may be deleted because of its age: the clock may be wrong.
+    /// Set if nothing may be deleted because of its age: the clock may be wrong.
     pub(crate) age_rests: bool,
 }
 
 impl Look<'_> {
-    /// Visits the records whose key starts with `prefix`, in the order of their keys, from the
-    /// first at or after `from`, or from the first of all if that is empty.
+    /// Visits the records whose key starts with `prefix`, in the order of their keys.
+    ///
+    /// It starts at the first one at or after `from`, or at the first of all if that is empty.
     pub(crate) fn scan(
         &self,
         table: Table,
@@ -66,39 +70,40 @@ impl Look<'_> {
     }
 }
 
-/// How far one kind of records is deleted.
+/// The progress of the deletion of one kind of records.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SweepCursor {
-    /// Nothing is left to delete before this key; empty before the first slice.
+    /// The key before which nothing is left to delete; empty before the first slice.
     pub(crate) from: Vec<u8>,
-    /// The same among the parts of the record at `from`, where it has parts.
+    /// The position among the parts of the record at `from`, if it has parts.
     pub(crate) within: Vec<u8>,
-    /// The first record that was passed over because it cannot go yet.
+    /// The first record that was passed over because it cannot be deleted yet.
     passed_over: Option<Vec<u8>>,
-    /// Nothing ends before this.
+    /// The time before which nothing ends.
     next: Timestamp,
 }
 
 impl SweepCursor {
-    /// Whether something may have ended.
+    /// Returns whether records may have ended.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         self.next <= now
     }
 
-    /// Notes that the record with this key goes, and that nothing is left before it.
+    /// Records that the record with this key is deleted, and that nothing is left before it.
     pub(crate) fn pass(&mut self, key: &[u8]) {
         self.from = after(key);
         self.within.clear();
     }
 
-    /// Notes that the record with this key stays for now: the next round begins with the first of
-    /// those.
+    /// Records that the record with this key stays for now.
+    ///
+    /// The next round starts with the first of these.
     pub(crate) fn pass_over(&mut self, key: &[u8]) {
         self.passed_over.get_or_insert_with(|| key.to_vec());
         self.pass(key);
     }
 
-    /// Notes that nothing more ends before `next`, when the next round begins.
+    /// Records that nothing more ends before `next`, when the next round starts.
     pub(crate) fn rest_until(&mut self, next: Timestamp) {
         self.next = next;
         if let Some(first) = self.passed_over.take() {
@@ -106,12 +111,12 @@ impl SweepCursor {
         }
     }
 
-    /// Notes that nothing can be read now, and that this is tried again at `next`.
+    /// Records that nothing can be read now, and that this is tried again at `next`.
     pub(crate) fn postpone(&mut self, next: Timestamp) {
         self.next = next;
     }
 
-    /// Notes that a record was written, which may be one that the cursor would not come to.
+    /// Records that a record was written, which the cursor might not reach.
     pub(crate) fn written(&mut self, key: &[u8]) {
         if key < self.from.as_slice() {
             self.from = key.to_vec();
@@ -121,21 +126,21 @@ impl SweepCursor {
     }
 }
 
-/// How far an event log is deleted.
+/// The progress of the deletion of an event log.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogSweep {
-    /// Its chunks.
+    /// The progress in its chunks.
     pub(crate) chunks: SweepCursor,
-    /// The blocks of its index: those before this one.
+    /// The first block of its index that is not deleted.
     pub(crate) blocks: u64,
 }
 
-/// The least key after this one.
+/// Returns the least key after this one.
 pub(crate) fn after(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
-/// How far each kind of a workspace's records is deleted.
+/// The progress of the deletion of each kind of a workspace's records.
 #[derive(Debug, Clone, Default)]
 pub struct SweepCursors {
     /// The kind whose turn it is, so that a kind with much to delete does not hold up the others.
@@ -144,7 +149,7 @@ pub struct SweepCursors {
 }
 
 impl SweepCursors {
-    /// Whether something may have ended.
+    /// Returns whether records may have ended.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         self.of.iter().any(|cursor| cursor.is_due(now))
     }
@@ -159,14 +164,14 @@ pub enum SweepStep {
     Read(Option<Box<SweepSlice>>, OwnedSemaphorePermit),
 }
 
-/// What a slice deletes, and where the next one begins once it has.
+/// The deletions of a slice, and the cursors of the next one after it.
 #[derive(Debug)]
 pub struct SweepSlice {
     pub(crate) keys: RecordKeys,
     pub(crate) cursors: SweepCursors,
 }
 
-/// Hands out turns to the sweeps of all workspaces, in the order in which they ask.
+/// Hands out turns to the sweeps of all workspaces, in the order of their requests.
 #[derive(Debug, Clone)]
 pub struct SweepTurns(Arc<Semaphore>);
 
@@ -177,15 +182,16 @@ impl Default for SweepTurns {
 }
 
 impl SweepTurns {
-    /// Waits for a turn. It lasts until the slice is durable, when what is returned is dropped.
+    /// Waits for a turn. It lasts until the slice is durable and the returned permit is dropped.
     pub async fn take(&self) -> Option<OwnedSemaphorePermit> {
-        // Nobody closes the semaphore, so there always is one in the end.
+        // The semaphore is never closed, so a permit always arrives.
         Arc::clone(&self.0).acquire_owned().await.ok()
     }
 }
 
-/// Collects up to [`SLICE_MAX`] keys of a range while `is_over` says so of them. Returns them, and
-/// whether there may be more.
+/// Collects up to [`SLICE_MAX`] keys of a range while `is_over` accepts them.
+///
+/// Returns them, and whether there may be more.
 pub(crate) fn while_over(
     look: &Look<'_>,
     (table, prefix): (Table, &[u8]),

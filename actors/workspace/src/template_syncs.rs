@@ -1,16 +1,17 @@
-//! Which workspaces synchronise their templates at the moment.
+//! The workspaces that are synchronizing their templates.
 
 use dashmap::DashMap;
 use dashmap::Entry;
 use postrider_domain::WorkspaceId;
 
-/// The workspaces whose templates are being brought up to date in the background, and whether it
-/// was asked for once more.
+/// The workspaces whose templates are being synchronized in the background.
+///
+/// The value is set if another synchronization was requested meanwhile.
 #[derive(Debug, Default)]
 pub struct TemplateSyncs(DashMap<WorkspaceId, bool>);
 
 impl TemplateSyncs {
-    /// Asks for one. Whether whoever asks has to begin it.
+    /// Requests a synchronization. Returns whether the caller has to start it.
     pub(crate) fn ask(&self, id: &WorkspaceId) -> bool {
         match self.0.entry(id.clone()) {
             Entry::Occupied(mut repeat) => {
@@ -24,7 +25,7 @@ impl TemplateSyncs {
         }
     }
 
-    /// One is over. Whether another one was asked for.
+    /// Ends a synchronization. Returns whether another one was requested.
     pub(crate) fn goes_on(&self, id: &WorkspaceId) -> bool {
         if self.0.remove_if(id, |_, repeat| !*repeat).is_some() {
             return false;

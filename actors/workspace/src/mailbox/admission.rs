@@ -8,7 +8,7 @@ use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 /// The bound on running commands in the whole engine, and in the engines that share it.
 ///
 /// `in_flight` and `draining` are `SeqCst`. A drain writes one and reads the other, a command the
-/// other way round, and one of the two must see the write of the other.
+/// other way round. One of the two must see the write of the other.
 #[derive(Debug)]
 pub struct Admission {
     in_flight: AtomicUsize,
@@ -72,7 +72,7 @@ impl Admission {
         if !self.is_open() {
             return Err(draining());
         }
-        // All workspaces share the counter `in_all`, so it is taken last: a command that its own
+        // All workspaces share the counter `in_all`, so it is taken last. A command that its own
         // workspace's bound refuses never touches it.
         let are_full = self.in_all.load(Ordering::SeqCst) >= self.in_flight_max;
         if are_full || !take(own, self.per_workspace_max) {

@@ -1,8 +1,8 @@
-//! Rebuilds of hot states: one pass over snapshot and journal is for all workspaces that wait.
+//! Rebuilds of hot states: one pass over snapshot and journal serves all waiting workspaces.
 //!
-//! A failed commit has many workspaces rebuilt at once. The first that asks starts a thread, which
-//! makes passes as long as somebody waits. Who asks during a pass waits for the next one, for the
-//! pass may have passed what it needs. No thread of a pool waits meanwhile.
+//! A failed commit rebuilds many workspaces at once. The first request starts a thread, which makes
+//! passes as long as workspaces wait. A request during a pass waits for the next one, since the
+//! pass may already be beyond the needed entries. No thread of a pool waits meanwhile.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use tokio::sync::oneshot;
 use crate::core::hot::HotState;
 use crate::snapshots::{self, Rebases, Replay};
 
-/// Why a hot state could not be rebuilt.
+/// The reason why a hot state could not be rebuilt.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum RebuildError {
     /// Log or snapshots cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What they have of this workspace cannot be read, now or ever.
+    /// Their data of this workspace is damaged.
     #[error("{0}")]
     Damaged(String),
     /// The pass ended before its end.
@@ -31,7 +31,7 @@ pub(crate) enum RebuildError {
 
 type Answer = oneshot::Sender<Result<HotState, RebuildError>>;
 
-/// What rebuilds read, and who waits for one.
+/// The sources of rebuilds, and the waiting workspaces.
 pub(super) struct Rebuilds {
     log: Arc<dyn Log>,
     snapshots: Option<Arc<SnapshotDir>>,
@@ -79,7 +79,7 @@ impl Rebuilds {
         rebuilt.await.unwrap_or(Err(RebuildError::Interrupted))
     }
 
-    /// Those who wait for the next pass; `None` at the end, which another one may follow.
+    /// Returns the workspaces that wait for the next pass; `None` at the end of this series.
     fn next(&self) -> Option<Vec<(WorkspaceId, Answer)>> {
         let mut waiting = self.waiting.lock();
         if waiting.all.is_empty() {
@@ -105,8 +105,9 @@ impl Rebuilds {
     }
 }
 
-/// The thread's part. An end before the last pass, or that it did not begin, has everybody who
-/// waits ask again.
+/// The work of the thread.
+///
+/// If the thread ends before the last pass, or did not start, all waiting workspaces ask again.
 struct Running {
     rebuilds: Arc<Rebuilds>,
     has_ended: bool,
@@ -115,13 +116,13 @@ struct Running {
 impl Running {
     fn run(mut self) {
         while let Some(mut waiting) = self.rebuilds.next() {
-            // Who was stopped while it waited takes nothing from who asks in its place.
+            // A request that was cancelled while it waited takes nothing from its successor.
             waiting.retain(|(_, answer)| !answer.is_closed());
             let ids = waiting.iter().map(|(id, _)| id.clone()).collect();
             match self.rebuilds.pass(ids) {
                 Ok(mut replay) => waiting.into_iter().for_each(|(id, answer)| {
                     let state = replay.take(&id).map_err(RebuildError::Damaged);
-                    // Who waited may have been stopped.
+                    // The receiver may have been dropped.
                     drop(answer.send(state));
                 }),
                 Err(error) => waiting.into_iter().for_each(|(_, answer)| {

@@ -15,30 +15,30 @@ pub type States = Vec<(WorkspaceId, Vec<u8>)>;
 /// Visits the frames after the snapshot, and returns the position that they reach.
 pub type Frames<'a, E> = &'a dyn Fn(&mut dyn FnMut(&Frame)) -> Result<Position, E>;
 
-/// What actors keep in memory, as of a position.
+/// The actors' memory at a position.
 #[derive(Debug)]
 pub struct Folded {
     /// The position.
     pub position: Position,
     states: HashMap<WorkspaceId, HotState>,
-    /// What is kept of those that cannot be read.
+    /// The kept data of unreadable workspaces.
     unreadable: HashMap<WorkspaceId, Vec<u8>>,
 }
 
 impl Folded {
-    /// Forgets what every workspace would have forgotten by the latest moment in the journal.
+    /// Removes all that every workspace would have removed by the latest moment in the journal.
     pub(super) fn settle(&mut self) {
         let latest = self.states.values().map(HotState::now).max().unwrap_or_default();
         self.states.values_mut().for_each(|state| state.forget_until(latest));
         self.states.retain(|_, state| !state.is_empty());
     }
 
-    /// Those that cannot be read.
+    /// Returns the unreadable workspaces.
     pub(super) fn unreadable(&self) -> BTreeSet<WorkspaceId> {
         self.unreadable.keys().cloned().collect()
     }
 
-    /// The states, in the order of the workspaces.
+    /// Returns the states, in the order of the workspaces.
     #[must_use]
     pub fn encode(self) -> States {
         let encoded = self.states.into_iter().map(|(id, state)| {
@@ -52,8 +52,9 @@ impl Folded {
     }
 }
 
-/// Folds them. The frames are read twice if a workspace cannot be read: what there is of it is then
-/// kept as it is.
+/// Folds a snapshot and the frames after it.
+///
+/// The frames are read twice if a workspace cannot be read: its data is then kept unchanged.
 ///
 /// # Errors
 /// Those of `frames`.

@@ -1,4 +1,4 @@
-//! Which workspaces the newest snapshot keeps as they are, because they cannot be read.
+//! The workspaces that the newest snapshot keeps unchanged, because they cannot be read.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,8 +6,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use postrider_domain::WorkspaceId;
 
-/// The workspaces of the newest snapshot that this process took. Clones share one set. An actor may
-/// still run for one of them: it would not start again.
+/// The unreadable workspaces of the newest snapshot that this process took.
+///
+/// Clones share one set. An actor may still run for one of them: it would not start again.
 #[derive(Debug, Clone, Default)]
 pub struct KeptAside(Arc<Mutex<BTreeSet<WorkspaceId>>>);
 
@@ -16,7 +17,7 @@ impl KeptAside {
         *self.0.lock() = all;
     }
 
-    /// The workspaces.
+    /// Returns the workspaces.
     #[must_use]
     pub fn all(&self) -> BTreeSet<WorkspaceId> {
         self.0.lock().clone()

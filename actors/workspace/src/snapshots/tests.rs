@@ -1,4 +1,5 @@
-//! A workspace that cannot be read is kept as it is, and taken up again by who can read it.
+//! Tests that an unreadable workspace is kept unchanged, and restored by a version that can read
+//! it.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ fn id(name: &str) -> WorkspaceId {
     name.parse().unwrap()
 }
 
-/// The events of a send.
+/// Returns the events of a send.
 fn sent(number: u8) -> Vec<u8> {
     let mut events = Vec::new();
     let event = Event::OtpSent {
@@ -62,7 +63,7 @@ fn what_cannot_be_read_is_kept_over_snapshots_and_read_once_it_can_be() {
     let mut expected = HotState::default();
     expected.replay(&sent(1)).unwrap();
     let base = loaded(3, vec![(id("acme"), bytes(&expected)), (id("good"), bytes(&expected))]);
-    // What a later version might write, and what this one reads.
+    // Events of a later version, and those that this one reads.
     let unknown = vec![0xff; 9];
     let frames =
         [frame(4, &[("acme", sent(2)), ("good", sent(3))]), frame(6, &[("acme", unknown.clone())])];
@@ -115,8 +116,9 @@ fn a_deletion_ends_what_is_kept() {
     assert_eq!(kept.windows(9).filter(|window| **window == unknown()).count(), 1);
 }
 
-/// Two codes are sent again long after they ended, and are forgotten while they count. No version
-/// writes that, and a replay of what follows panics.
+/// Two codes are sent again long after they ended, and are removed while they count.
+///
+/// No version writes that, and a replay of the following events panics.
 fn panicking() -> [Vec<u8>; 2] {
     let (mut ended, mut after) = (sent(1), Vec::new());
     ended.extend(sent(2));
@@ -162,7 +164,7 @@ fn a_replay_that_panics_harms_its_workspace_only() {
     assert_eq!(bytes(&replay.take(&id("good")).unwrap()), bytes(&expected));
     assert!(!replay.take(&id("acme")).unwrap().is_empty());
 
-    // A snapshot keeps what there is of it, and reading that panics in nobody's way either.
+    // A snapshot keeps its data, and a panic while reading that harms no other workspace either.
     let kept = folded(&loaded(0, Vec::new()), &frames);
     let mut replay = replay_of(&loaded(3, kept.clone()), Rebases::default());
     assert!(replay.take(&id("broken")).is_err());

@@ -1,8 +1,8 @@
-//! Pure: what a snapshot keeps of a workspace whose state cannot be read.
+//! Pure: the data that a snapshot keeps of a workspace whose state cannot be read.
 //!
-//! That is the state of the last snapshot that had one, and every section of the journal behind it,
-//! with its position. So the journal may be trimmed, and a version that can read it takes the
-//! workspace up again.
+//! It is the state of the last snapshot that had one, and every section of the journal behind it,
+//! with its position. So the journal may be trimmed, and a version that can read the data restores
+//! the workspace.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -19,8 +19,9 @@ use crate::core::hot::HotState;
 /// The first byte. An earlier version began what it kept with 0xff, without positions.
 const MARK: u8 = 0xfe;
 
-/// Begins to keep what is there: `before` is the entry of the snapshot at `position`. One that was
-/// kept already goes on.
+/// Starts to keep the data of a workspace: `before` is its entry in the snapshot at `position`.
+///
+/// An entry that is already kept data is continued.
 pub(super) fn begin(before: &[u8], position: Position) -> Vec<u8> {
     if before.first() == Some(&MARK) {
         return before.to_vec();
@@ -41,7 +42,7 @@ fn put(kept: &mut Vec<u8>, position: Position, bytes: &[u8]) {
     kept.extend_from_slice(bytes);
 }
 
-/// A position and bytes.
+/// Splits off a position and its bytes.
 fn next<'a>(rest: &mut &'a [u8]) -> Option<(Position, &'a [u8])> {
     let (position, tail) = rest.split_first_chunk()?;
     let (length, tail) = tail.split_first_chunk()?;
@@ -51,8 +52,9 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<(Position, &'a [u8])> {
     Some((Position(u64::from_be_bytes(*position)), bytes))
 }
 
-/// The state of an entry of a snapshot that stands right before `at`. One that was kept is played
-/// anew.
+/// Returns the state of an entry of a snapshot right before `at`.
+///
+/// Kept data is replayed.
 pub(super) fn state_of(entry: &[u8], at: Position, rebases: &Rebases) -> Result<HotState, String> {
     let of_snapshot = |error: &dyn std::fmt::Display| format!("its snapshot: {error}");
     let Some((&MARK, mut rest)) = entry.split_first() else {

@@ -1,8 +1,9 @@
-//! What the channel reports of a recipient's choice about marketing.
+//! The channel's reports of a recipient's choice about marketing.
 //!
-//! It stands beside what the person writes and what callers decide: each of the two has its own
-//! last moment, so that news may come in any order. A phone has opted out if its last word says so,
-//! or if the channel's last choice does and no later word opts in.
+//! They are stored beside the person's own messages and the decisions of callers. Each of the two
+//! has its own last moment, so that reports may arrive in any order. A phone has opted out if its
+//! last message says so. It has also opted out if the channel's last choice says so and no later
+//! message opts in.
 
 use postrider_domain::opt_out::OptOutSource;
 use postrider_domain::{PartyId, Timestamp, WorkspaceId};
@@ -14,11 +15,13 @@ use crate::core::command::Context;
 use crate::core::view::unreadable;
 use postrider_domain::unavailable::Unavailable;
 
-/// Why a phone is there that the channel says has opted out.
+/// The reason of an opt-out that the channel reports.
 pub(super) const AT_CHANNEL: &str = "stopped marketing at the channel";
 
-/// A choice about marketing that the channel reports. Of two with the same moment, the greater
-/// counts: the channel counts in seconds, and who may have opted out gets no marketing.
+/// A choice about marketing that the channel reports.
+///
+/// Of two with the same moment, the greater counts. The channel counts in seconds, and a person who
+/// may have opted out gets no marketing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Choice {
@@ -53,7 +56,7 @@ pub(super) fn choice_key(workspace: &WorkspaceId, party: &PartyId) -> Vec<u8> {
     [prefix(workspace).as_slice(), b"c", &party.key_bytes()].concat()
 }
 
-/// The last choice of a phone, as it is stored: the moment (u64, big endian), then the choice.
+/// Returns the stored form of a phone's last choice: the moment (u64, big endian), then the choice.
 pub(super) fn encode(at: Timestamp, choice: Choice) -> Vec<u8> {
     [&at.as_millis().to_be_bytes()[..], &[choice as u8]].concat()
 }
@@ -74,8 +77,9 @@ fn last_choice(
     bytes.map(|bytes| decode(&bytes)).transpose().map_err(unreadable)
 }
 
-/// The channel reports a phone's choice at that moment; what was chosen or decided later counts,
-/// whichever is known first.
+/// Stores the channel's report of a party's choice at that moment.
+///
+/// A later choice or decision counts, whichever is known first.
 pub(crate) fn chose(
     context: &mut Context<'_>,
     party: &PartyId,
@@ -100,8 +104,7 @@ pub(crate) fn chose(
     Ok(())
 }
 
-/// The channel has refused marketing to somebody who wanted none at that moment, by whatever names
-/// they are known.
+/// Stores that the channel refused marketing to a party that wanted none, under all its names.
 pub(crate) fn stopped_marketing(
     context: &mut Context<'_>,
     party: &PartyId,
@@ -113,8 +116,9 @@ pub(crate) fn stopped_marketing(
     Ok(())
 }
 
-/// A phone turns out to be of the same person as another: if the other has opted out, it has too,
-/// unless something later was decided about it than last about the other.
+/// Makes a party follow the opt-out of another one, which turns out to be the same person.
+///
+/// It does not if there is a later decision about it than the last one about the other.
 pub(crate) fn follow(
     context: &mut Context<'_>,
     party: &PartyId,
@@ -128,8 +132,8 @@ pub(crate) fn follow(
         OptOutSource::Refusal => Some((created_at, Choice::Refused)),
         OptOutSource::Word | OptOutSource::Api => None,
     };
-    // The record keeps its first moment. Who has opted out by word may have stopped marketing in
-    // the app too.
+    // The record keeps its first moment. A person who has opted out by message may have stopped
+    // marketing in the app too.
     let choice = last_choice(context, other)?.max(choice);
     if let Some((at, choice)) = choice.filter(|(_, choice)| choice.source().is_some()) {
         chose(context, party, choice, at)?;
@@ -142,7 +146,7 @@ pub(crate) fn follow(
     opt_out(context, party, (record.reason, source), decided_at).map(drop)
 }
 
-/// Two names turn out to be of the same person: an opt-out of either holds for both.
+/// Makes an opt-out of either of two names of the same person hold for both.
 pub(crate) fn share(
     context: &mut Context<'_>,
     one: &PartyId,
@@ -152,7 +156,7 @@ pub(crate) fn share(
     follow(context, other, one)
 }
 
-/// What is kept of a phone whose marketing the channel says was stopped after `at`.
+/// Returns the opt-out of a party whose marketing was stopped after `at`, by the channel.
 pub(super) fn stopped_after(
     context: &Context<'_>,
     party: &PartyId,

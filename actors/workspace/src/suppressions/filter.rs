@@ -12,11 +12,11 @@ use super::record::{party_of, suppression};
 use super::{Suppression, TABLE, count_key, key, number, phones_prefix};
 use crate::Workspace;
 
-/// Opt-outs for each phone that is asked for up to which they are scanned as a whole.
+/// The ratio of opt-outs to requested phones up to which all opt-outs are scanned.
 const SCANNED_PER_PHONE: u64 = 8;
 
 impl Workspace {
-    /// How somebody has opted out; `None`: they have not.
+    /// Returns the opt-out of a party; `None`: it has not opted out.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -28,7 +28,7 @@ impl Workspace {
         self.scan(move |store, workspace| {
             let key = key(workspace, &party);
             let value = store.get(TABLE, &key)?;
-            // What the key has after the workspace and its end.
+            // The name follows the workspace and its terminator in the key.
             let name = &key[workspace.as_str().len() + 1..];
             value.map(|value| suppression(name, &value)).transpose()
         })
@@ -36,7 +36,7 @@ impl Workspace {
     }
 }
 
-/// Whether a phone has opted out, as far as is committed.
+/// Returns whether a phone has opted out, as far as it is committed.
 pub fn is_opted_out(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -45,8 +45,10 @@ pub fn is_opted_out(
     Ok(store.get(TABLE, &key(workspace, &phone.into()))?.is_some())
 }
 
-/// Whether each of these phones has opted out, in their order, as far as is committed. While few
-/// phones have opted out, one scan over theirs costs less than a read for each that is asked for.
+/// Returns whether each of these phones has opted out, in their order, as far as it is committed.
+///
+/// While few phones have opted out, one scan over theirs costs less than a read for each requested
+/// one.
 pub(crate) fn opted_out(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -61,7 +63,7 @@ pub(crate) fn opted_out(
     phones.iter().map(|phone| is_opted_out(store, workspace, *phone)).collect()
 }
 
-/// Whether any phone has opted out, as far as is committed.
+/// Returns whether any phone has opted out, as far as it is committed.
 pub fn any(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
     let (mut any, prefix) = (false, phones_prefix(workspace));
     store.scan(TABLE, &prefix, None, Direction::Forward, &mut |_, _| {
@@ -71,7 +73,7 @@ pub fn any(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError
     Ok(any)
 }
 
-/// The phones that have opted out, as far as is committed.
+/// Returns the phones that have opted out, as far as it is committed.
 pub(crate) fn all(store: &dyn View, workspace: &WorkspaceId) -> Result<Vec<Phone>, StoreError> {
     let (mut phones, prefix) = (Vec::new(), phones_prefix(workspace));
     store.scan(TABLE, &prefix, None, Direction::Forward, &mut |key, _| {

@@ -1,4 +1,4 @@
-//! Counts the contacts of a filter, and whom of them a broadcast would reach.
+//! Counts the contacts of a filter, and those that a broadcast would reach.
 
 use std::ops::ControlFlow;
 
@@ -10,19 +10,19 @@ use super::opted_out;
 use crate::Workspace;
 use crate::contacts::{ContactFilter, list};
 
-/// How many contacts a filter matches.
+/// The number of contacts that match a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContactsCount {
-    /// All of them.
+    /// The number of all matching contacts.
     pub contacts: usize,
-    /// Those of them that have a phone.
+    /// The number of those with a phone.
     pub with_phone: usize,
-    /// Those of these whose phone has opted out.
+    /// The number of those whose phone has opted out.
     pub suppressed: usize,
 }
 
 impl Workspace {
-    /// How many contacts match now.
+    /// Returns the current number of matching contacts.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.

@@ -1,4 +1,4 @@
-//! What is kept of an opt-out.
+//! The record of an opt-out.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ impl Record {
     }
 }
 
-/// Who has opted out by a key, of which this is what comes behind the workspace.
+/// Returns the party of a key, which is given without the workspace.
 pub(super) fn party_of(key: &[u8]) -> Result<PartyId, StoreError> {
     let text = std::str::from_utf8(key).ok();
     let party = text.and_then(|text| match text.strip_prefix('@') {
@@ -53,7 +53,7 @@ pub(super) fn party_of(key: &[u8]) -> Result<PartyId, StoreError> {
     party.ok_or_else(|| StoreError::Damaged("the key of an opt-out".into()))
 }
 
-/// An opt-out by its key and its record.
+/// Returns an opt-out by its key and its record.
 pub(super) fn suppression(party: &[u8], value: &[u8]) -> Result<Suppression, StoreError> {
     let party = party_of(party)?;
     let record: Record = codec::decode(value)?;

@@ -1,4 +1,4 @@
-//! What each account of a workspace's numbers has of a template.
+//! The versions of a template in the accounts of a workspace's numbers.
 //!
 //! Numbers of two accounts may be in one workspace, and each account has templates of its own. A
 //! row is that of one account, and has beside it what the others have under the same name and
@@ -16,18 +16,18 @@ use super::{ChannelFacts, Template, UseTemplateError};
 use crate::core::command::Context;
 use crate::core::pool::Pool;
 
-/// What one more account has under a template's name and language.
+/// The version of a template in one more account, with the same name and language.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OfAccount {
     /// The account.
     pub account: Box<str>,
-    /// What it is for.
+    /// The category.
     pub category: TemplateCategory,
-    /// Whether it may be sent.
+    /// The status, by which it may be sent or not.
     pub status: TemplateStatus,
-    /// What it is made of, in the channel's JSON.
+    /// The components, in the channel's JSON.
     pub components: Vec<Value>,
-    /// What else the channel says of it.
+    /// Other facts that the channel reports.
     #[serde(flatten)]
     pub facts: ChannelFacts,
 }
@@ -36,13 +36,13 @@ pub struct OfAccount {
 pub(crate) type Account<'a> = (Option<&'a str>, Option<&'a str>);
 
 impl Template {
-    /// Whether the row itself is that of an account; it is that of numbers without one.
+    /// Returns whether the row itself is that of an account; it is that of numbers without one.
     fn is_of(&self, (account, home): Account<'_>) -> bool {
         let owner = self.account.as_deref().or(home);
         account.is_none() || owner.is_none() || owner == account
     }
 
-    /// The template as an account has it, without what others have.
+    /// Returns the template of an account, without those of others.
     pub(crate) fn of_account(&self, account: Account<'_>) -> Option<Self> {
         let Self { name, language, updated_at, .. } = self;
         let (category, status, components, facts) = match self.is_of(account) {
@@ -65,7 +65,7 @@ impl Template {
         })
     }
 
-    /// How it stands with an account; `None` where that does not have it.
+    /// Returns its status in an account; `None` if the account does not have it.
     pub(crate) fn status_of(&self, account: Account<'_>) -> Option<TemplateStatus> {
         if self.is_of(account) {
             return Some(self.status);
@@ -74,7 +74,7 @@ impl Template {
         other.map(|it| it.status)
     }
 
-    /// The row in which an account has this.
+    /// Returns the row with this version for an account.
     pub(super) fn with(&self, account: Account<'_>, new: Self) -> Self {
         let (own, name) = (self.is_of(account), account.0.map(Box::<str>::from));
         let mut row = self.clone();
@@ -92,7 +92,7 @@ impl Template {
         }
     }
 
-    /// The row with what an account has of it in the place of its own; `None` if that has nothing.
+    /// Returns the row with an account's version in the place of its own; `None` if there is none.
     pub(super) fn without_own(&self, account: Option<&str>) -> Option<Self> {
         let mut row = self.clone();
         let at = row.others.iter().position(|it| Some(&*it.account) == account)?;
@@ -100,8 +100,9 @@ impl Template {
         Some(Self { account: Some(account), category, status, components, facts, ..row })
     }
 
-    /// The row as it is once it is listed by an account: from the first one on that is not its own,
-    /// it says whose it is.
+    /// Returns the row after an account has listed it.
+    ///
+    /// If that account is not the row's own, the row names its own account from then on.
     pub(super) fn named(self, (account, home): Account<'_>) -> Self {
         let is_own = self.is_of((account, home));
         match self.account {
@@ -110,32 +111,32 @@ impl Template {
         }
     }
 
-    /// Whether it has changed since a moment at the provider, which counts in seconds.
+    /// Returns whether it has changed since a moment of the provider, which counts in seconds.
     pub(crate) const fn is_newer_than(&self, at: Timestamp) -> bool {
         at.as_secs() < self.updated_at.as_secs()
     }
 
-    /// The accounts that have it, with how it stands there; the first is the row's own.
+    /// Returns the accounts that have it, with the status in each; the first is the row's own.
     pub fn accounts(&self) -> impl Iterator<Item = (&str, TemplateCategory, TemplateStatus)> {
         let own = self.account.as_deref().map(|it| (it, self.category, self.status));
         let others = self.others.iter().map(|it| (&*it.account, it.category, it.status));
         own.into_iter().chain(others)
     }
 
-    /// Whether a number can send it: its account has it approved.
+    /// Returns whether a number can send it: its account has it approved.
     pub(crate) fn can_leave(&self, pool: &Pool, number: NumberId) -> bool {
         pool.account(number).is_some_and(|account| self.is_approved(pool, account))
     }
 
-    /// Whether an account has it approved.
+    /// Returns whether an account has it approved.
     pub(crate) fn is_approved(&self, pool: &Pool, account: Option<&str>) -> bool {
         self.status_of((account, pool.home())) == Some(TemplateStatus::Approved)
     }
 
-    /// Whether the row's own account has it approved.
+    /// Checks that the row's own account has it approved.
     ///
     /// # Errors
-    /// [`UseTemplateError`]: it has not.
+    /// [`UseTemplateError`]: it is not approved.
     pub(crate) const fn check_approved(&self) -> Result<(), UseTemplateError> {
         match self.status {
             TemplateStatus::Approved => Ok(()),
@@ -143,7 +144,7 @@ impl Template {
         }
     }
 
-    /// The template as the account of a number has it, if it may be sent from that.
+    /// Returns the template of a number's account, if it may be sent from there.
     ///
     /// # Errors
     /// [`UseTemplateError`]: the account does not have it, or it is not approved there.
@@ -164,7 +165,8 @@ impl Template {
         }
     }
 
-    /// Why no number of a pool can send it: how it stands with the account that has it.
+    /// Returns the reason why no number of a pool can send it: its status in the account that has
+    /// it.
     pub(crate) fn refusal(&self, pool: &Pool) -> UseTemplateError {
         let status = |number| self.status_of((pool.account(number).flatten(), pool.home()));
         let found = pool.numbers().find_map(status).filter(|it| *it != TemplateStatus::Approved);
@@ -175,14 +177,14 @@ impl Template {
     }
 }
 
-/// Whose template is meant: the account, if there is one, and that of the workspace's first number.
+/// The owner of a template: the account, if there is one, and that of the workspace's first number.
 pub(super) struct Whose {
     pub(super) account: Option<Box<str>>,
     pub(super) home: Option<Box<str>>,
 }
 
 impl Whose {
-    /// That of a number's account.
+    /// Returns the owner for a number's account.
     pub(super) fn of(context: &Context<'_>, number: NumberId) -> Self {
         let pool = &context.core.pool;
         let account = pool.account(number).flatten().map(Into::into);

@@ -36,83 +36,86 @@ pub struct Template {
     pub name: Box<str>,
     /// Its language as the channel writes it, such as `en` or `en_US`.
     pub language: Box<str>,
-    /// What it is for.
+    /// The category.
     pub category: TemplateCategory,
-    /// Whether it may be sent.
+    /// The status, by which it may be sent or not.
     pub status: TemplateStatus,
-    /// What it is made of, in the channel's JSON.
+    /// The components, in the channel's JSON.
     pub components: Vec<Value>,
-    /// When it was made or last changed.
+    /// The time of its creation or last change.
     pub updated_at: Timestamp,
-    /// What else the channel says of it.
+    /// Other facts that the channel reports.
     #[serde(flatten)]
     pub facts: ChannelFacts,
-    /// The account that has it so; `None`: that of the workspace's first number.
+    /// The account of this version; `None`: that of the workspace's first number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Box<str>>,
-    /// What other accounts of the workspace's numbers have under this name and language.
+    /// The versions of other accounts of the workspace's numbers with this name and language.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OfAccount>,
 }
 
-/// What a channel says of a template beside its status. The channel sets it, nobody else.
+/// The facts that a channel reports about a template besides its status. Only the channel sets
+/// them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelFacts {
-    /// How it rates the template; `None` if it never has.
+    /// The channel's rating of the template; `None` if there has been none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<TemplateQuality>,
-    /// For how long it tries to deliver a message of it, in seconds.
+    /// The time in seconds for which the channel tries to deliver a message of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u32>,
-    /// How parameters are given: `positional` or `named`.
+    /// The form of the parameters: `positional` or `named`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameter_format: Option<Box<str>>,
-    /// The category that it holds to be right, and will give the template later.
+    /// The category that the channel considers correct, and will give the template later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correct_category: Option<TemplateCategory>,
-    /// Why it has rejected the template: its word in small letters. `None` unless it is rejected.
+    /// The channel's reason for the rejection: its word in lower case. `None` unless it is
+    /// rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected_reason: Option<Box<str>>,
 }
 
-/// A template to be made.
+/// A template to create.
 #[derive(Debug, Clone)]
 pub struct NewTemplate {
     /// Its name: 1 to 512 of `a-z`, `0-9` and `_`.
     pub name: Box<str>,
     /// Its language as the channel writes it.
     pub language: Box<str>,
-    /// What it is for.
+    /// The category.
     pub category: TemplateCategory,
-    /// Whether it may be sent.
+    /// The status, by which it may be sent or not.
     pub status: TemplateStatus,
-    /// What it is made of, in the channel's JSON.
+    /// The components, in the channel's JSON.
     pub components: Vec<Value>,
 }
 
-/// Why a template was not made or changed.
+/// The reason why a template was not created or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// One of its values is not what it must be.
+    /// One of its values is invalid.
     #[error(transparent)]
     Misfit(#[from] Misfit),
-    /// There is one of that name and language.
+    /// There already is one with that name and language.
     #[error("there is a template of that name and language already")]
     Exists,
-    /// There is none of that name and language.
+    /// There is none with that name and language.
     #[error("no such template")]
     NoSuchTemplate,
-    /// The provider does not report what it has.
+    /// The provider does not list its templates.
     #[error(transparent)]
     Provider(#[from] ListError),
-    /// It cannot be done now.
+    /// The workspace is unavailable.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl Template {
-    /// The template with parameters in their places: `given` is the channel's `components` of a
-    /// message.
+    /// Returns the template with its parameters filled in.
+    ///
+    /// `given` is the channel's `components` of a message.
     ///
     /// # Errors
     /// [`Misfit`]: they do not fit.
@@ -128,7 +131,7 @@ fn key(workspace: &WorkspaceId, name: &str, language: &str) -> Vec<u8> {
     parts.join(&0)
 }
 
-/// The template as it is committed.
+/// Returns the committed template.
 pub fn read(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -146,7 +149,7 @@ fn may_be_one(name: &str, language: &str) -> bool {
     template::check_name(name).and_then(|()| template::check_language(language)).is_ok()
 }
 
-/// The workspace's template of that name and language.
+/// Returns the workspace's template with that name and language.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
@@ -161,7 +164,7 @@ pub fn find_template(
     context.get_json(Table::Templates, &key(&context.core.id, name, language))
 }
 
-/// The template of that name and language, whichever account has it.
+/// Returns the template with that name and language, whichever account has it.
 ///
 /// # Errors
 /// [`UseTemplateError`]: there is none.
@@ -173,7 +176,7 @@ pub fn known_template(
     find_template(context, name, language)?.ok_or(UseTemplateError::NoSuchTemplate)
 }
 
-/// Writes a template; the one that carries one-time passwords is given to those who send them.
+/// Writes a template, and updates the one for one-time passwords in memory.
 fn save(context: &mut Context<'_>, template: &Template) {
     let key = key(&context.core.id, &template.name, &template.language);
     context.put_json(Table::Templates, key, template);
@@ -184,7 +187,7 @@ fn save(context: &mut Context<'_>, template: &Template) {
 }
 
 impl Template {
-    /// What is kept in memory of the template that carries codes.
+    /// Returns the part of the template for codes that is kept in memory.
     fn of_codes(&self) -> InLanguage {
         let code = |status, components: &[Value]| CodeTemplate {
             status,
@@ -200,7 +203,7 @@ impl Template {
     }
 }
 
-/// How the template of that name stands in each language, as it is in the store.
+/// Returns the committed status of the template with that name in each language.
 pub(crate) fn code_templates(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -218,7 +221,7 @@ pub(crate) fn code_templates(
     damage.map_or(Ok(templates), Err)
 }
 
-/// Has a template carry one-time passwords from now on, whether or not it is known.
+/// Sets the template that carries one-time passwords, whether or not it is known.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
@@ -231,7 +234,7 @@ pub(crate) fn carry_codes(
     Ok(())
 }
 
-/// The same, with what commands have changed that is not durable yet.
+/// Does the same, with the changes of commands that are not durable yet.
 fn code_templates_now(context: &Context<'_>, name: &str) -> Result<CodeTemplates, Unavailable> {
     let workspace = &context.core.id;
     let mut templates = code_templates(context.store(), workspace, name).map_err(unreadable)?;
@@ -294,7 +297,7 @@ impl Command for SetTemplateStatus {
 }
 
 impl Workspace {
-    /// The workspace's templates, by name and language.
+    /// Returns the workspace's templates, by name and language.
     ///
     /// # Errors
     /// [`Unavailable`]: the store cannot be read.
@@ -314,10 +317,10 @@ impl Workspace {
         .await
     }
 
-    /// The template of that name and language.
+    /// Returns the template with that name and language.
     ///
     /// # Errors
-    /// [`TemplateError`]: there is none, or not now.
+    /// [`TemplateError`]: there is none, or the workspace is unavailable.
     pub async fn template(
         &self,
         name: String,
@@ -327,10 +330,11 @@ impl Workspace {
         found.ok_or(TemplateError::NoSuchTemplate)
     }
 
-    /// Makes a template.
+    /// Creates a template.
     ///
     /// # Errors
-    /// [`TemplateError`]: it is not well formed, there is one already, or not now.
+    /// [`TemplateError`]: it is not well formed, it already exists, or the workspace is
+    /// unavailable.
     pub async fn create_template(&self, new: NewTemplate) -> Result<Template, TemplateError> {
         template::check_name(&new.name)?;
         template::check_language(&new.language)?;
@@ -345,7 +349,7 @@ impl Workspace {
     /// Gives a template another status; `template.status_changed` reports it.
     ///
     /// # Errors
-    /// [`TemplateError`]: there is none, or not now.
+    /// [`TemplateError`]: there is none, or the workspace is unavailable.
     pub async fn set_template_status(
         &self,
         name: &str,

@@ -1,8 +1,8 @@
 //! Synchronizes a workspace's templates with those of its provider.
 //!
-//! That happens on request, and in the background when a number is connected or a template is
-//! reported that is not known. The request for it is written with what caused it, so the next start
-//! continues what was cut short.
+//! It synchronizes on request, and in the background when a number is connected or an unknown
+//! template is reported. The request for it is written with its cause, so the next start continues
+//! an interrupted one.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -28,48 +28,52 @@ use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// An account, and a number of it.
 type Provider = (Option<Box<str>>, Arc<CloudApiNumber>);
-/// An account, and what it has.
+/// An account and its templates.
 type Listed = (Option<Box<str>>, Vec<ListedTemplate>);
 
-/// How the provider says that parameters are given.
+/// The provider's words for the form of parameters.
 const PARAMETER_FORMATS: [&str; 2] = ["positional", "named"];
-/// Templates that one command takes, so that its changes fit in a commit.
+/// The number of templates that one command stores, so that its changes fit in a commit.
 const TAKEN_AT_ONCE: usize = 50;
-/// The provider lists so many in one call, and allows 200 calls an hour: half of that is used.
+/// The number of templates in one call of the provider.
+///
+/// The provider allows 200 calls an hour: half of that is used.
 const LISTED_AT_ONCE: usize = 100;
 const PAUSE_FOR_EACH_CALL: Duration = Duration::from_secs(36);
-/// How long a failed try in the background waits for the next one.
+/// The wait after a failed try in the background.
 const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(300) };
-/// A start goes on with those of one workspace after the other, so far apart.
+/// The pause between two workspaces when a start continues their synchronizations.
 const PAUSE_AT_START: Duration = Duration::from_millis(200);
-/// Tries in the background.
+/// The maximum number of tries in the background.
 const TRIES_MAX: u32 = 20;
 
 impl Workspace {
-    /// Brings the templates up to date with those of each account that the workspace has a number
-    /// of, and gives all of them. A template that an account does not have stays as it is. A
-    /// sandbox number has none but those that are there.
+    /// Synchronizes the templates with those of each account of the workspace's numbers.
+    ///
+    /// Returns all of them. A template that an account does not have stays as it is. A sandbox
+    /// number has only the existing ones.
     ///
     /// # Errors
-    /// [`TemplateError`]: the provider does not answer, or not now.
+    /// [`TemplateError`]: the provider does not answer, or the workspace is unavailable.
     pub async fn sync_templates(&self) -> Result<Vec<Template>, TemplateError> {
         let (listed, failed) = self.list_templates().await?;
         if let (true, Some(error)) = (listed.is_empty(), &failed) {
             return Err(error.clone().into());
         }
-        // First: what is taken follows in as many commits as it needs.
+        // This comes first: the listed templates follow in as many commits as they need.
         let none = TakeListed { account: None, listed: Vec::new() };
         self.perform_audited(none, AuditEntry::new("template.sync")).await?;
         for (account, listed) in listed {
             self.take_listed(account, listed).await?;
         }
-        // The others are up to date.
+        // The other accounts are up to date.
         failed.map_or(Ok(()), Err)?;
         Ok(self.templates().await?)
     }
 
-    /// Has the same done in the background, with more tries where one fails. Of those that are
-    /// asked for while one is under way, or soon after it, only one more comes.
+    /// Synchronizes in the background, with more tries after a failure.
+    ///
+    /// Of several requests during a run, or soon after it, only one more run results.
     pub fn sync_templates_soon(&self) {
         let id = self.slot.id.clone();
         if self.shared.template_syncs.ask(&id) {
@@ -78,7 +82,7 @@ impl Workspace {
         }
     }
 
-    /// How often it was wanted since it was done; 0 for not at all.
+    /// Returns the number of requests since the last synchronization; 0 for none.
     async fn templates_wanted(&self) -> Result<u64, Unavailable> {
         let key = records::templates_wanted_key(&self.slot.id);
         self.read(move |store, _| count(store.get(Table::Workspaces, &key)?)).await
@@ -106,7 +110,7 @@ impl Workspace {
         Ok(accounts.iter().any(|account| !named.contains(account)))
     }
 
-    /// The workspace's numbers, oldest first.
+    /// Returns the workspace's numbers, oldest first.
     async fn known_numbers(&self) -> Result<Vec<NumberInfo>, Unavailable> {
         let settings = self.settings().await.map_err(|error| match error {
             ChangeError::Unavailable(why) => why,
@@ -116,7 +120,7 @@ impl Workspace {
         Ok(settings.numbers)
     }
 
-    /// What the accounts of the workspace's numbers have, and why one of them does not say it.
+    /// Returns the templates of the accounts of the workspace's numbers, and the first error.
     async fn list_templates(&self) -> Result<(Vec<Listed>, Option<ListError>), Unavailable> {
         let (mut all, mut failed) = (Vec::new(), None);
         for (account, provider) in self.template_providers().await? {
@@ -128,7 +132,7 @@ impl Workspace {
         Ok((all, failed))
     }
 
-    /// A number of each account that the workspace has a number of, first those of the pool.
+    /// Returns a number of each account of the workspace's numbers, first those of the pool.
     async fn template_providers(&self) -> Result<Vec<Provider>, Unavailable> {
         let known = self.known_numbers().await?;
         let numbers = &self.shared.numbers;
@@ -157,7 +161,7 @@ impl Workspace {
     }
 }
 
-/// What is done in the background. It does not keep the engine from going.
+/// The work in the background. It does not keep the engine alive.
 struct Background {
     shared: Weak<Services>,
     clock: Clock,
@@ -178,7 +182,7 @@ impl Background {
         }
     }
 
-    /// Gives how many calls the last try was.
+    /// Returns the number of calls of the last try.
     async fn try_until_done(&self) -> Result<u32, Stopped> {
         for tried in 1..=TRIES_MAX {
             let error = match self.sync().await {
@@ -222,7 +226,7 @@ impl Background {
     }
 }
 
-/// A template of the provider's as one of ours; nothing if it cannot be one.
+/// Converts a template of the provider; `None` if it cannot be one of ours.
 fn read(listed: ListedTemplate) -> Option<(NewTemplate, ChannelFacts)> {
     let ListedTemplate { name, language, category, status, components, .. } = listed;
     template::check_name(&name).and_then(|()| template::check_language(&language)).ok()?;
@@ -247,7 +251,7 @@ fn read(listed: ListedTemplate) -> Option<(NewTemplate, ChannelFacts)> {
     Some((new, facts))
 }
 
-/// Takes what an account has.
+/// Stores the templates of an account.
 struct TakeListed {
     account: Option<Box<str>>,
     listed: Vec<(NewTemplate, ChannelFacts)>,
@@ -263,7 +267,7 @@ impl Command for TakeListed {
     }
 }
 
-/// Notes that the templates are to be brought up to date.
+/// Records that the templates must be synchronized.
 pub(crate) fn want(context: &mut Context<'_>) -> Result<(), Unavailable> {
     let key = records::templates_wanted_key(&context.core.id);
     let wanted = count(context.get(Table::Workspaces, &key)?).map_err(unreadable)?;
@@ -277,7 +281,7 @@ fn count(value: Option<Vec<u8>>) -> Result<u64, StoreError> {
     bytes.try_into().map(u64::from_be_bytes).map_err(damaged)
 }
 
-/// The templates are up to date with what was wanted when it was read how often.
+/// Records that the templates include everything that was requested up to this count.
 struct Done {
     wanted: u64,
 }
@@ -296,8 +300,7 @@ impl Command for Done {
     }
 }
 
-/// Goes on with what the process before this one has not done, or could not: one workspace after
-/// the other.
+/// Continues the synchronizations that the previous process left, one workspace after the other.
 pub fn resume(shared: &Arc<Services>) {
     let ids = shared.numbers.workspaces_with(NumberKind::CloudApi);
     let (shared, clock) = (Arc::downgrade(shared), shared.clock.clone());
@@ -319,8 +322,9 @@ pub fn resume(shared: &Arc<Services>) {
     }));
 }
 
-/// What the log says of a failure: the provider's code without its words, which may hold phones or
-/// tokens.
+/// Returns the reason of a failure for the log.
+///
+/// It has the provider's code without its words, which may hold phones or tokens.
 fn log_reason(error: &TemplateError) -> String {
     match error {
         TemplateError::Provider(ListError::Refused(failure)) => {

@@ -1,4 +1,4 @@
-//! Changes a template as the channel says, and emits an event for each change.
+//! Applies the channel's reports to a template, and emits an event for each change.
 
 use postrider_channel::Failure;
 use postrider_channel::callback::{TemplateNews, TemplateUpdate};
@@ -14,8 +14,10 @@ use crate::core::command::Context;
 use super::accounts::Whose;
 use super::{ChannelFacts, NewTemplate, Template, find_template, save};
 
-/// Takes what the channel says of a template of a number's account. Returns whether the templates
-/// must be listed to know more: the template is not known, or is made of something else now.
+/// Applies the channel's report about a template of a number's account.
+///
+/// Returns whether the templates must be listed to know more: the template is unknown, or its
+/// components have changed.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
@@ -46,13 +48,13 @@ pub(crate) fn apply(
     Ok(false)
 }
 
-/// What is kept of why a channel has rejected a template: nothing unless it has.
+/// Returns the stored reason of a template's rejection: none unless it is rejected.
 pub(super) fn reason_of(status: TemplateStatus, word: Option<&str>) -> Option<Box<str>> {
     let word = word.filter(|_| status == TemplateStatus::Rejected)?;
     Some(word.to_ascii_lowercase().into())
 }
 
-/// Gives a template of a number's account another status, and emits that if it is another.
+/// Gives a template of a number's account another status, and emits a change.
 pub(crate) fn set_status(
     context: &mut Context<'_>,
     row: Template,
@@ -63,7 +65,7 @@ pub(crate) fn set_status(
     set_status_of(context, row, &whose, status)
 }
 
-/// The same with all accounts that have it.
+/// Does the same for all accounts that have it.
 pub(super) fn set_status_of_all(
     context: &mut Context<'_>,
     row: Template,
@@ -88,8 +90,9 @@ fn set_status_of(
     replace(context, &row, whose, &template, changed)
 }
 
-/// Takes what the channel's refusal of a message through a number, at a moment, says of the
-/// message's template. Its report may be late: what is newer stays.
+/// Applies the channel's refusal of a message to the message's template.
+///
+/// The message was sent through a number at a moment. The report may be late: newer data stays.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
@@ -100,7 +103,7 @@ pub(crate) fn refused(
 ) -> Result<(), Unavailable> {
     let Some(status) = failure.template_status() else { return Ok(()) };
     if context.core.pool.account(number).is_none() {
-        // Nobody knows whose template it was.
+        // The account of the template is unknown.
         return Ok(());
     }
     let template = find_template(context, &name.name, &name.language)?;
@@ -110,7 +113,7 @@ pub(crate) fn refused(
     Ok(())
 }
 
-/// Takes a template as the provider of an account lists it, whether or not it is there.
+/// Stores a template as the provider of an account lists it, whether or not it exists.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
@@ -154,9 +157,9 @@ pub(super) fn put_listed(
         return Ok(());
     };
     listed.updated_at = before.updated_at;
-    // A list that does not rate it takes back nothing.
+    // A list without a rating does not remove one.
     listed.facts.quality = listed.facts.quality.or(before.facts.quality);
-    // It says from now on whose it is, even if nothing else is new.
+    // The row names its account from now on, even if nothing else is new.
     let row = row.with(whose.account(), before.clone());
     if row.account != known.account {
         save(context, &row);
@@ -165,14 +168,17 @@ pub(super) fn put_listed(
     Ok(())
 }
 
-/// Whether the account whose a row is has no number any more: the next that lists the template has
+/// Returns whether the account of a row has no number any more.
+///
+/// In that case the next account that lists the template gets the row.
 /// the row.
 fn account_left(context: &Context<'_>, row: &Template) -> bool {
     row.account.as_deref().is_some_and(|it| !context.core.pool.has_account(it))
 }
 
-/// Puts a template of an account in the place of what it was, and emits what has changed. One that
-/// is the same changes nothing. Gives the row.
+/// Replaces the template of an account, and emits the changes. Returns the row.
+///
+/// An equal one changes nothing.
 fn replace(
     context: &mut Context<'_>,
     row: &Template,

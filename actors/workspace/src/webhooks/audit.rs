@@ -1,7 +1,7 @@
-//! What the audit log records of changes of webhooks.
+//! The audit log's entries about changes of webhooks.
 //!
-//! Of an address it has the origin only, because a path or query may hold a token, and of a
-//! description only that it was set.
+//! An address appears only by its origin, because a path or query may hold a token. Of a
+//! description the entry only has that it was set.
 
 use postrider_domain::audit::origin;
 use postrider_domain::{AuditEntry, WebhookId};
@@ -34,7 +34,7 @@ pub(super) fn updated(id: WebhookId, change: &WebhookChange) -> AuditEntry {
         .change_if_some("batch", change.batch)
 }
 
-/// Notes what an endpoint was set to before a change of it.
+/// Records the settings of an endpoint before a change of it.
 pub(super) fn replaced(effects: &mut Effects, before: &WebhookSettings) {
     effects.replaces("url_origin", origin(&before.url));
     effects.replaces("events", &before.events);

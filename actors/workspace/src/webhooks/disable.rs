@@ -15,8 +15,9 @@ use crate::core::command::{Command, Context, Footprint};
 use crate::services::Services;
 use crate::webhooks::WebhookError;
 
-/// Has endpoints that keep failing disabled by their workspaces. Weak: the webhooks are owned by
-/// what it leads to.
+/// Has endpoints that keep failing disabled by their workspaces.
+///
+/// It is weak: the services own the webhooks.
 pub struct DisableInWorkspace(pub Weak<Services>);
 
 impl EndpointControl for DisableInWorkspace {

@@ -1,4 +1,4 @@
-//! How an endpoint does, and one of its tries in full.
+//! The health of an endpoint, and one of its tries in full.
 
 use postrider_domain::WebhookId;
 use postrider_webhook::health::EndpointHealth;
@@ -10,20 +10,21 @@ use crate::handle::Workspace;
 use crate::webhooks::WebhookError;
 
 impl Workspace {
-    /// How an endpoint does. The tries of the last 24 hours count, of those that are remembered.
+    /// Returns the health of an endpoint. The remembered tries of the last 24 hours count.
     ///
     /// # Errors
-    /// [`WebhookError`]: there is none, or not now.
+    /// [`WebhookError`]: there is no such webhook, or the workspace is unavailable.
     pub async fn webhook_health(&self, id: WebhookId) -> Result<EndpointHealth, WebhookError> {
         let tries = self.webhook_deliveries(id).await?;
         Ok(self.shared.webhooks.health(id, &tries))
     }
 
-    /// A try of an endpoint with its request and its answer, as far as they are known; `None`
-    /// when it is not kept, or not any more.
+    /// Returns a try of an endpoint with its request and its answer, as far as they are known.
+    ///
+    /// `None` if it is not kept, or no longer.
     ///
     /// # Errors
-    /// [`WebhookError`]: there is no such endpoint, or not now.
+    /// [`WebhookError`]: there is no such endpoint, or the workspace is unavailable.
     pub async fn webhook_delivery(
         &self,
         id: WebhookId,

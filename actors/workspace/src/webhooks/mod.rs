@@ -1,4 +1,4 @@
-//! A workspace's webhook endpoints: made, changed and deleted by its actor, one after the other.
+//! A workspace's webhook endpoints: its actor creates, changes and deletes them one at a time.
 
 mod audit;
 mod disable;
@@ -29,16 +29,16 @@ use crate::core::view::unreadable;
 use crate::handle::Workspace;
 use postrider_domain::unavailable::Unavailable;
 
-/// Endpoints that a workspace may have.
+/// The maximum number of a workspace's endpoints.
 pub(crate) const WEBHOOKS_MAX: usize = 10;
 
-/// Why something was not done with a webhook.
+/// The reason why an operation on a webhook failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WebhookError {
     /// There is no such webhook.
     #[error("no such webhook")]
     NotFound,
-    /// The workspace has as many as it may.
+    /// The workspace has the maximum number of webhooks.
     #[error("a workspace may have at most {WEBHOOKS_MAX} webhooks")]
     TooMany,
     /// Deliveries cannot go there.
@@ -47,38 +47,40 @@ pub enum WebhookError {
     /// It is disabled, so nothing would be delivered.
     #[error("the webhook is disabled")]
     Disabled,
-    /// Not now.
+    /// The workspace is unavailable.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
-/// Changes of a webhook; what is `None` stays as it is.
+/// Changes of a webhook; `None` leaves a setting unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebhookChange {
-    /// Where deliveries go.
+    /// The URL of deliveries.
     pub url: Option<String>,
-    /// Types of the events that are delivered.
+    /// The types of the delivered events.
     pub events: Option<Vec<String>>,
-    /// What the owner says of it; `Some(None)` clears it.
+    /// The owner's description; `Some(None)` clears it.
     pub description: Option<Option<String>>,
-    /// Whether anything is delivered.
+    /// Set if events are delivered.
     pub enabled: Option<bool>,
-    /// Most deliveries in a second; `Some(None)` lifts the limit.
+    /// The maximum number of deliveries in a second; `Some(None)` removes the limit.
     pub rate_limit_per_second: Option<Option<std::num::NonZeroU32>>,
-    /// Whether each delivery waits for those before it about the same contact to come to an end.
+    /// Set if each delivery waits for the end of those before it about the same contact.
     pub ordered: Option<bool>,
-    /// Whether events are delivered as an array.
+    /// Set if events are delivered as an array.
     pub batch: Option<bool>,
-    /// Whether an administrator asks: an owner whose endpoint is disabled is notified.
+    /// Set if an administrator asks: the owner of an endpoint that is disabled is notified.
     pub by_administrator: bool,
 }
 
 impl Workspace {
-    /// Makes an endpoint that events are delivered to from now on; gives the secret that signs
-    /// them, which is shown only here.
+    /// Creates an endpoint to which events are delivered from now on.
+    ///
+    /// Returns it with the secret that signs the deliveries, which is shown only here.
     ///
     /// # Errors
-    /// [`WebhookError`]: its address is not allowed, there are too many, or not now.
+    /// [`WebhookError`]: its address is not allowed, there are too many, or the workspace is
+    /// unavailable.
     pub async fn create_webhook(
         &self,
         settings: WebhookSettings,
@@ -94,7 +96,7 @@ impl Workspace {
         Ok((info, secret))
     }
 
-    /// The workspace's endpoints, oldest first.
+    /// Returns the workspace's endpoints, oldest first.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -102,20 +104,23 @@ impl Workspace {
         Ok(self.read(records::endpoints).await?.iter().map(Endpoint::info).collect())
     }
 
-    /// One endpoint.
+    /// Returns one endpoint.
     ///
     /// # Errors
-    /// [`WebhookError`]: there is none, or not now.
+    /// [`WebhookError`]: there is no such webhook, or the workspace is unavailable.
     pub async fn webhook(&self, id: WebhookId) -> Result<WebhookInfo, WebhookError> {
         let all = self.webhooks().await?;
         all.into_iter().find(|info| info.id == id).ok_or(WebhookError::NotFound)
     }
 
-    /// Changes an endpoint. Enabled again, it goes on where it stood; so it does at another
-    /// address, where earlier failures do not count.
+    /// Changes an endpoint.
+    ///
+    /// An endpoint that is enabled again continues at its position. So does one at another address,
+    /// where earlier failures do not count.
     ///
     /// # Errors
-    /// [`WebhookError`]: there is none, its address is not allowed, or not now.
+    /// [`WebhookError`]: there is no such webhook, its address is not allowed, or the workspace is
+    /// unavailable.
     pub async fn update_webhook(
         &self,
         id: WebhookId,
@@ -128,19 +133,19 @@ impl Workspace {
         self.change_webhooks(UpdateWebhook { id, change }, Some(entry)).await
     }
 
-    /// Deletes an endpoint, and everything that is kept of its deliveries.
+    /// Deletes an endpoint, and all records of its deliveries.
     ///
     /// # Errors
-    /// [`WebhookError`]: there is none, or not now.
+    /// [`WebhookError`]: there is no such webhook, or the workspace is unavailable.
     pub async fn delete_webhook(&self, id: WebhookId) -> Result<(), WebhookError> {
         let entry = audit::deleted(id);
         self.change_webhooks(DeleteWebhook { id }, Some(entry)).await
     }
 
-    /// Gives an endpoint a new secret; for 24 hours the one before signs too.
+    /// Gives an endpoint a new secret; for 24 hours the previous one signs too.
     ///
     /// # Errors
-    /// [`WebhookError`]: there is none, or not now.
+    /// [`WebhookError`]: there is no such webhook, or the workspace is unavailable.
     pub async fn rotate_webhook_secret(
         &self,
         id: WebhookId,
@@ -153,18 +158,19 @@ impl Workspace {
         Ok((info, secret))
     }
 
-    /// Has a `webhook.test` delivered to one endpoint, whatever types it takes; gives its id.
+    /// Delivers a `webhook.test` to one endpoint, whatever types it accepts. Returns the event's
+    /// id.
     ///
     /// # Errors
-    /// [`WebhookError`]: there is none, it is disabled, or not now.
+    /// [`WebhookError`]: there is no such webhook, it is disabled, or the workspace is unavailable.
     pub async fn test_webhook(&self, id: WebhookId) -> Result<EventId, WebhookError> {
         self.perform(TestWebhook { id }).await
     }
 
-    /// Delivers something again; says how many deliveries that makes.
+    /// Delivers events again. Returns the number of deliveries.
     ///
     /// # Errors
-    /// [`ReplayError`]: there is no such webhook or event, or not now.
+    /// [`ReplayError`]: there is no such webhook or event, or the workspace is unavailable.
     pub async fn replay_webhook(&self, id: WebhookId, what: Replay) -> Result<u64, ReplayError> {
         self.webhook(id).await.map_err(|error| match error {
             WebhookError::Unavailable(why) => ReplayError::Unavailable(why),
@@ -174,10 +180,10 @@ impl Workspace {
         detached(async move { shared.webhooks.replay(id, what).await }).await
     }
 
-    /// The tries of an endpoint that are remembered, newest first.
+    /// Returns the remembered tries of an endpoint, newest first.
     ///
     /// # Errors
-    /// [`WebhookError`]: there is none, or not now.
+    /// [`WebhookError`]: there is no such webhook, or the workspace is unavailable.
     pub async fn webhook_deliveries(
         &self,
         id: WebhookId,
@@ -189,7 +195,7 @@ impl Workspace {
         Ok(self.scan(read).await?)
     }
 
-    /// Carries a change out and has the deliveries follow it, even if whoever asked goes away.
+    /// Carries out a change and updates the deliveries, even if the caller no longer waits.
     async fn change_webhooks<C>(
         &self,
         command: C,
@@ -304,7 +310,7 @@ impl Command for UpdateWebhook {
                 _ => {}
             }
             if change.url.as_ref().is_some_and(|url| *url != settings.url) {
-                // What the one before did is not held against it.
+                // Failures of the previous address do not count for this one.
                 endpoint.enabled_at = now;
             }
             set(&mut settings.url, change.url);
@@ -347,7 +353,7 @@ impl Command for DeleteWebhook {
             return Err(WebhookError::NotFound);
         }
         context.put_endpoints(&endpoints);
-        // The rest of what follows its deliveries is deleted when its actor has ended.
+        // The other records of its deliveries are deleted when its actor has ended.
         let cursor = records::cursor_key(&context.core.id, self.id);
         context.delete(Table::Webhooks, cursor);
         Ok(())
