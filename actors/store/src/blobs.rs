@@ -1,8 +1,8 @@
 //! The port to contents that are too large for records, each kept once under its hash.
 //!
-//! A content is written beside its place while its hash is worked out, and gets its name once it is
-//! durable. It is pinned from then on until whoever keeps it has committed a record that names it,
-//! so that nobody takes it for one that nothing names.
+//! A content is written beside its place while its hash is computed, and gets its name once it is
+//! durable. From then on it is pinned until its owner has committed a record that names it. So no
+//! other task takes it for an unnamed content.
 
 mod file;
 mod memory;
@@ -52,34 +52,35 @@ impl BlobHash {
     }
 }
 
-/// Where contents are kept: the file system, memory, or what else may come. All calls block.
+/// The store of contents: the file system, memory or another one. All calls block.
 pub trait Blobs: Send + Sync + 'static {
-    /// Begins a content, which is nowhere until it is kept.
+    /// Starts a content, which exists nowhere until it is kept.
     ///
     /// # Errors
     /// It cannot be written.
     fn begin(&self) -> io::Result<Box<dyn BlobWriter>>;
 
-    /// Opens a content; `None`: it is not there.
+    /// Opens a content; `None`: it does not exist.
     ///
     /// # Errors
     /// It cannot be read.
     fn open(&self, hash: &BlobHash) -> io::Result<Option<Box<dyn BlobReader>>>;
 
-    /// Removes a content, if it is there.
+    /// Removes a content, if it exists.
     ///
     /// # Errors
     /// It cannot be removed.
     fn remove(&self, hash: &BlobHash) -> io::Result<()>;
 
-    /// The contents whose hash begins with this byte, in any order.
+    /// Returns the contents whose hash starts with this byte, in any order.
     ///
     /// # Errors
     /// They cannot be listed.
     fn list(&self, first: u8) -> io::Result<Vec<BlobHash>>;
 
-    /// The length of a content that further records may name; `None`: it is not there, or somebody
-    /// may be removing it still.
+    /// Returns the length of a content that further records may name.
+    ///
+    /// `None`: it does not exist, or may still be being removed.
     ///
     /// # Errors
     /// It cannot be read.
@@ -87,13 +88,13 @@ pub trait Blobs: Send + Sync + 'static {
         Ok(self.open(hash)?.map(|content| content.length()))
     }
 
-    /// Whether a content takes room on the disk while it is read.
+    /// Returns whether a content takes space on the disk while it is read.
     fn stages_reads(&self) -> bool {
         false
     }
 }
 
-/// A content that is being written. Dropped, it leaves nothing.
+/// A content that is being written. A dropped one leaves nothing.
 pub trait BlobWriter: Send + Sync {
     /// Adds bytes.
     ///
@@ -101,51 +102,51 @@ pub trait BlobWriter: Send + Sync {
     /// They cannot be written.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes the content durable under its hash. One that is there already stays.
+    /// Makes the content durable under its hash. An existing one stays.
     ///
     /// # Errors
     /// It is not durable.
     fn keep(self: Box<Self>, hash: &BlobHash) -> io::Result<()>;
 }
 
-/// A content that is read.
+/// A content that is being read.
 pub trait BlobReader: Send {
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     fn length(&self) -> u64;
 
-    /// Up to `max` bytes from `offset` on; none at the end.
+    /// Returns up to `max` bytes from `offset` on; none at the end.
     ///
     /// # Errors
     /// They cannot be read.
     fn read_at(&mut self, offset: u64, max: usize) -> io::Result<Vec<u8>>;
 }
 
-/// All contents of an engine, with those that are pinned.
+/// All contents of an engine, including the pinned ones.
 #[derive(Clone)]
 pub struct BlobStore {
     blobs: Arc<dyn Blobs>,
     held: Arc<Mutex<Held>>,
-    /// Notified when a content was removed, or could not be.
+    /// Notified after each removal, whether or not it succeeded.
     removed: Arc<Condvar>,
 }
 
-/// Contents that somebody has to do with now.
+/// Contents that are in use now.
 #[derive(Default)]
 struct Held {
-    /// Those that nobody may remove, and by how many they are pinned.
+    /// The pinned contents, which must not be removed, with the number of their pins.
     pinned: HashMap<BlobHash, usize>,
-    /// Those of which somebody looks whether they are needed.
+    /// The contents for which a task checks whether they are needed.
     looks: HashMap<BlobHash, Look>,
-    /// Those that are being removed, which may take long. Whoever pins one waits for its end.
+    /// The contents that are being removed, which may take long. A task that pins one waits.
     removing: HashSet<BlobHash>,
 }
 
-/// What happened to a content while somebody looked whether it is needed.
+/// The events of a content while a task checks whether it is needed.
 #[derive(Default)]
 struct Look {
-    /// It was pinned: a record that names it may be there now.
+    /// It was pinned: a record that names it may exist now.
     pinned: bool,
-    /// Somebody else wanted it removed: a record that named it may be removed now.
+    /// Another task wanted it removed: a record that named it may be removed now.
     wanted: bool,
 }
 
@@ -183,20 +184,20 @@ impl Staged {
         Ok(())
     }
 
-    /// The hash of what it has so far.
+    /// Returns the hash of its bytes so far.
     #[must_use]
     pub fn hash(&self) -> BlobHash {
         BlobHash(self.hash.clone().finalize().into())
     }
 
-    /// How many bytes it has so far.
+    /// Returns the number of its bytes so far.
     #[must_use]
     pub const fn length(&self) -> u64 {
         self.length
     }
 }
 
-/// A content that is durable and pinned. Dropped, it is pinned no more.
+/// A content that is durable and pinned until this is dropped.
 pub struct Pinned {
     store: BlobStore,
     /// Its hash.
@@ -217,7 +218,7 @@ impl Drop for Pinned {
     }
 }
 
-/// The removal of a content. Dropped, it has ended, whatever came of it.
+/// The removal of a content. It ends when this is dropped, whatever the outcome.
 struct Removing<'a> {
     store: &'a BlobStore,
     hash: &'a BlobHash,
@@ -231,13 +232,13 @@ impl Drop for Removing<'_> {
 }
 
 impl BlobStore {
-    /// One that keeps contents there.
+    /// Returns a store over these contents.
     #[must_use]
     pub fn new(blobs: Arc<dyn Blobs>) -> Self {
         Self { blobs, held: Arc::default(), removed: Arc::default() }
     }
 
-    /// Begins a content.
+    /// Starts a content.
     ///
     /// # Errors
     /// It cannot be written.
@@ -245,13 +246,13 @@ impl BlobStore {
         Ok(Staged { writer: self.blobs.begin()?, hash: Sha256::new(), length: 0 })
     }
 
-    /// Whether a content takes room on the disk while it is read.
+    /// Returns whether a content takes space on the disk while it is read.
     #[must_use]
     pub fn stages_reads(&self) -> bool {
         self.blobs.stages_reads()
     }
 
-    /// Pins a content, as soon as nobody is removing it.
+    /// Pins a content, as soon as no task is removing it.
     fn pinned(&self, hash: BlobHash, length: u64) -> Pinned {
         let mut held = self.held.lock();
         while held.removing.contains(&hash) {
@@ -267,13 +268,13 @@ impl BlobStore {
     /// It is not durable.
     pub fn keep(&self, staged: Staged) -> io::Result<Pinned> {
         let hash = staged.hash();
-        // Before it is there, so that nobody removes it who finds no record of it.
+        // The pin comes first, so that no task that finds no record removes the content.
         let pinned = self.pinned(hash, staged.length);
         staged.writer.keep(&hash)?;
         Ok(pinned)
     }
 
-    /// Opens a content; `None`: it is not there.
+    /// Opens a content; `None`: it does not exist.
     ///
     /// # Errors
     /// It cannot be read.
@@ -281,7 +282,7 @@ impl BlobStore {
         self.blobs.open(hash)
     }
 
-    /// The contents whose hash begins with this byte.
+    /// Returns the contents whose hash starts with this byte.
     ///
     /// # Errors
     /// They cannot be listed.
@@ -289,7 +290,7 @@ impl BlobStore {
         self.blobs.list(first)
     }
 
-    /// Pins a content that is there; `None`: it is not. Blocks as [`keep`](Self::keep) does.
+    /// Pins an existing content; `None`: it does not exist. Blocks as [`keep`](Self::keep) does.
     ///
     /// # Errors
     /// It cannot be read.
@@ -300,13 +301,14 @@ impl BlobStore {
         Ok(Some(pinned))
     }
 
-    /// Removes a content that is not pinned, unless it is `needed`. Both may take long: others pin
-    /// and remove contents meanwhile, and only who pins the one that is being removed waits.
-    /// Returns whether it did. Where two want the same content removed, the first looks once more
-    /// for the second.
+    /// Removes a content that is not pinned, unless it is `needed`. Returns whether it did.
+    ///
+    /// Both may take long. Others pin and remove contents meanwhile, and only a task that pins the
+    /// one that is being removed waits. If two want the same content removed, the first checks
+    /// again for the second.
     ///
     /// # Errors
-    /// It cannot be removed, or it is not known whether it is needed.
+    /// It cannot be removed, or it is unknown whether it is needed.
     pub fn remove_unless<E: From<io::Error>>(
         &self,
         hash: &BlobHash,
@@ -331,7 +333,7 @@ impl BlobStore {
                 return Ok(false);
             }
             if !needed? {
-                // Nobody pins it from here on until it is removed.
+                // From here on it cannot be pinned until it is removed.
                 held.removing.insert(*hash);
                 drop(held);
                 let _ends = Removing { store: self, hash };

@@ -1,7 +1,7 @@
-//! Reads everything in a data directory that no engine uses, and reports what is wrong.
+//! Reads everything in a data directory that no engine uses, and reports the problems.
 //!
-//! Each problem has where it is and what it costs: whether a start needs what cannot be read, and
-//! what would be lost if it did without.
+//! Each problem has its place and its cost: whether a start needs the unreadable part, and the loss
+//! without it.
 
 mod checkpoints;
 mod deep;
@@ -23,22 +23,22 @@ use crate::fjall::FjallView;
 use crate::snapshot::{self, GenerationCheck};
 use crate::{FjallOptions, MarkedView, Position, StoreError};
 
-/// What a data directory holds, and what is wrong with it.
+/// The contents of a data directory, and its problems.
 #[derive(Debug)]
 pub struct DirectoryCheck {
     /// The format of the directory.
     pub format: u64,
     /// The log; `None` in format 1, which has none.
     pub log: Option<CheckedLog>,
-    /// The view; `None` when it cannot be opened.
+    /// The view; `None` if it cannot be opened.
     pub view: Option<CheckedView>,
     /// The checkpoints, the newest one first.
     pub checkpoints: Vec<CheckedCheckpoint>,
     /// The snapshots, the newest one first.
     pub snapshots: Vec<GenerationCheck>,
-    /// The comparison with a view built anew, if it was asked for.
+    /// The comparison with a rebuilt view, if it was requested.
     pub deep: Option<Deep>,
-    /// What is wrong. A commit at the end that was not written whole is no problem.
+    /// The problems. A commit at the end that was not written whole is no problem.
     pub problems: Vec<Problem>,
 }
 
@@ -53,7 +53,7 @@ pub struct CheckedLog {
     pub last: Position,
     /// The epoch of its last entry.
     pub epoch: u64,
-    /// How many files.
+    /// The number of files.
     pub segments: usize,
     /// The bytes of its entries.
     pub bytes: u64,
@@ -64,42 +64,42 @@ pub struct CheckedLog {
 /// The view of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckedView {
-    /// The position that it applied last.
+    /// The position that it last applied.
     pub applied: Position,
     /// The position up to which it surely survives a power cut.
     pub synced: Position,
-    /// How many records can be read.
+    /// The number of readable records.
     pub records: u64,
 }
 
-/// What is wrong with a place.
+/// A problem at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Whether it is there and not what was written, or missing.
+    /// The kind: whether the data is damaged or missing.
     pub kind: ProblemKind,
-    /// The file or directory, from the data directory on.
+    /// The file or directory, relative to the data directory.
     pub file: String,
     /// The offset in the file, if it is known.
     pub offset: Option<u64>,
     /// The position of the log, if there is one.
     pub position: Option<Position>,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What it costs.
+    /// The cost.
     pub cost: String,
 }
 
 /// A kind of problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// It is not what was written.
+    /// The bytes are not those that were written.
     Damaged,
-    /// What was acknowledged is not there.
+    /// Acknowledged data is missing.
     Lost,
 }
 
 impl ProblemKind {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -110,24 +110,26 @@ impl ProblemKind {
 }
 
 impl Problem {
-    /// A problem of a directory as a whole.
+    /// Returns a problem of a directory as a whole.
     fn of(kind: ProblemKind, file: &str, what: impl Into<String>, cost: &str) -> Self {
         let (what, cost) = (what.into(), cost.to_owned());
         Self { kind, file: file.to_owned(), offset: None, position: None, what, cost }
     }
 }
 
-/// What a start reads besides the newest segment.
+/// The parts that a start reads besides the newest segment.
 #[derive(Debug, Clone, Copy)]
 struct Needs {
     /// The mark of the view, if it can be read.
     applied: Option<Mark>,
-    /// A start reads every segment that has a position behind this one.
+    /// The position behind which a start reads every segment.
     after: Position,
 }
 
-/// Checks the directory. Nothing is changed but what opening the view changes, and what is built
-/// beside it to compare goes again.
+/// Checks the directory.
+///
+/// It changes only what opening the view changes. The rebuilt view for the comparison is removed
+/// again.
 ///
 /// # Errors
 /// [`DirectoryError`]: there is no data, it is in use, a newer version wrote it, or a file of it
@@ -149,7 +151,7 @@ pub fn check(dir: &Path, deep: bool) -> Result<DirectoryCheck, DirectoryError> {
     let of_view = view.as_ref().map(FjallView::log).transpose()?.flatten();
     let is_whole = |it: &&CheckedCheckpoint| it.problem.is_none() && it.may_be_of(of_view);
     let whole = checkpoints.iter().find(is_whole);
-    // What the view would be built of, and what actors keep in memory if there is no snapshot.
+    // The base of a rebuilt view, and of the actors' memory if there is no snapshot.
     let base = whole.map_or(Position::START, |it| it.position);
     let newest = newest.map_or(base, |it| it.position);
     let applied = view.as_ref().map(FjallView::applied).transpose()?;
@@ -171,7 +173,7 @@ pub fn check(dir: &Path, deep: bool) -> Result<DirectoryCheck, DirectoryError> {
     Ok(DirectoryCheck { format, log, view, checkpoints, snapshots, deep, problems })
 }
 
-/// A damaged snapshot costs time; that none is whole may cost more.
+/// Adds the problems of snapshots. A damaged one costs time; if none is whole, it may cost more.
 fn snapshot_problems(
     snapshots: &[GenerationCheck],
     newest: Position,
@@ -199,7 +201,7 @@ fn snapshot_problems(
     }
 }
 
-/// Opens a database of a directory without preparing for writes.
+/// Returns the options to open a database of a directory without preparing for writes.
 const fn options() -> FjallOptions {
     FjallOptions { cache_bytes: 16 << 20, memtable_bytes: 32 << 20, log_bytes: 128 << 20 }
 }

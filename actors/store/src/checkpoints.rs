@@ -1,6 +1,6 @@
-//! Checkpoints: archives of the whole state, from which and from the log the view is built anew.
+//! Checkpoints: archives of the whole state, from which the view is rebuilt with the log.
 //!
-//! A checkpoint gets its name only after it was synced and read back. The newest is kept and the
+//! A checkpoint gets its name only after it was synced and read back. The newest is kept, and the
 //! newest whole one before it, so that one damaged checkpoint costs a longer replay of the log.
 
 #[cfg(test)]
@@ -19,16 +19,16 @@ use crate::{Change, MarkedView, Position, StoreError};
 
 /// The suffix of a checkpoint, after its position in 20 digits.
 const SUFFIX: &str = ".ckpt";
-/// Where one is written.
+/// The name of a checkpoint that is being written.
 const NEW: &str = "new.ckpt.part";
-/// How many are kept.
+/// The number of checkpoints that are kept.
 const KEPT: usize = 2;
 
-/// Where a crash in the midst of making one is tried.
+/// The steps at which tests simulate a crash.
 #[cfg(test)]
 pub(crate) const STEPS: [&str; 4] = ["begin", "written", "verified", "renamed"];
 
-/// Why a checkpoint could not be written or read.
+/// The reason why a checkpoint could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// A file cannot be read or written.
@@ -36,21 +36,21 @@ pub enum CheckpointError {
     Io {
         /// The file or directory.
         file: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It is not what was written.
+    /// Its bytes are not those that were written.
     #[error("{file} is {source}")]
     Archive {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The problem.
         source: ArchiveError,
     },
-    /// What it shall be made of cannot be read.
+    /// The source of the checkpoint cannot be read.
     #[error("{0}")]
     Source(String),
-    /// It was made to end, by a stop or because the disk is nearly full.
+    /// It was ended by a stop, or because the disk is nearly full.
     #[error("it was given up: {0}")]
     GivenUp(String),
 }
@@ -68,22 +68,22 @@ impl CheckpointError {
     }
 }
 
-/// Called with the rows of each block, and with how many bytes were read by then.
+/// Called with the rows of each block, and with the number of bytes read by then.
 pub type VisitRows<'a, E> = &'a mut dyn FnMut(&ArchiveHeader, Vec<Row>, u64) -> Result<(), E>;
 
 /// A checkpoint's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The position that its name says.
+    /// The position in its name.
     pub position: Position,
     /// Its length.
     pub bytes: u64,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
 }
 
 impl Checkpoint {
-    /// What it is of. Nothing behind its header is checked.
+    /// Returns its origin. Nothing behind its header is checked.
     ///
     /// # Errors
     /// [`CheckpointError`].
@@ -113,7 +113,7 @@ impl Checkpoint {
         Err(CheckpointError::archive(&self.path, wrong))
     }
 
-    /// Reads all of it. What was visited is right only if this succeeds.
+    /// Reads all of it. The visited rows are valid only if this succeeds.
     ///
     /// # Errors
     /// [`CheckpointError`], and those of `visit`.
@@ -130,10 +130,10 @@ impl Checkpoint {
         Ok(header)
     }
 
-    /// Puts its records into a view, and returns the mark that they stand at.
+    /// Loads its records into a view, and returns their mark.
     ///
     /// # Errors
-    /// [`CheckpointError`], and those of the view. What was put there is right only if this
+    /// [`CheckpointError`], and those of the view. The records in the view are valid only if this
     /// succeeds.
     pub(crate) fn load_into<E: From<CheckpointError> + From<StoreError>>(
         &self,
@@ -151,7 +151,7 @@ impl Checkpoint {
         Ok(header.at)
     }
 
-    /// What actors keep in memory, by workspace.
+    /// Returns the states in the actors' memory, by workspace.
     ///
     /// # Errors
     /// [`CheckpointError`], such as that it was given up.
@@ -173,7 +173,7 @@ impl Checkpoint {
         Ok(states)
     }
 
-    /// Writes its bytes as they are. Returns `false` where a newer one has taken its place.
+    /// Writes its bytes as they are. Returns `false` if a newer one has replaced it.
     ///
     /// # Errors
     /// It cannot be read, or `out` failed.
@@ -185,7 +185,7 @@ impl Checkpoint {
         }
     }
 
-    /// Fails unless it is of this log, which leads on from it.
+    /// Fails unless it is of this log, which continues from it.
     ///
     /// # Errors
     /// [`CheckpointError`].
@@ -202,7 +202,7 @@ impl Checkpoint {
         }
     }
 
-    /// Reads all of it, and says what it is of.
+    /// Reads all of it, and returns its origin.
     ///
     /// # Errors
     /// [`CheckpointError`].
@@ -211,20 +211,20 @@ impl Checkpoint {
     }
 }
 
-/// Fails once what is under way is given up.
+/// Fails once the work is given up.
 pub(crate) fn must_go_on(gives_up: &dyn Fn() -> bool) -> Result<(), CheckpointError> {
     let given_up = || CheckpointError::GivenUp("the checkpoint was not read to its end".to_owned());
     if gives_up() { Err(given_up()) } else { Ok(()) }
 }
 
-/// What was written.
+/// A written checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
     /// The file.
     pub checkpoint: Checkpoint,
-    /// What it is of.
+    /// Its origin.
     pub header: ArchiveHeader,
-    /// What follows this position must stay in the log.
+    /// The position after which the log must stay.
     pub log_needed_after: Position,
 }
 
@@ -235,20 +235,20 @@ pub struct CheckpointDir {
 }
 
 impl CheckpointDir {
-    /// The directory, which need not be there as long as nothing is written.
+    /// Returns the directory, which may be missing as long as nothing is written.
     #[must_use]
     pub fn at(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }
 
-    /// Where the checkpoint of a position has its place.
+    /// Returns the place of a position's checkpoint.
     #[must_use]
     pub fn place_for(&self, position: Position) -> Checkpoint {
         let path = self.dir.join(format!("{:020}{SUFFIX}", position.0));
         Checkpoint { position, bytes: 0, path }
     }
 
-    /// Makes the directory if it is missing, and removes what a crash left half written.
+    /// Creates the directory if it is missing, and removes the unfinished files of a crash.
     ///
     /// # Errors
     /// [`CheckpointError::Io`].
@@ -267,7 +267,7 @@ impl CheckpointDir {
         Ok(())
     }
 
-    /// The checkpoints that have their names, the newest one first.
+    /// Returns the finished checkpoints, the newest one first.
     ///
     /// # Errors
     /// [`CheckpointError::Io`].
@@ -292,8 +292,10 @@ impl CheckpointDir {
         Ok(found)
     }
 
-    /// What follows this position must stay in the log for the checkpoints that are kept: that of
-    /// the older one. One alone may be damaged, so the log stays whole until there are two.
+    /// Returns the position after which the log must stay for the kept checkpoints.
+    ///
+    /// It is that of the older one. A single one may be damaged, so the log stays whole until there
+    /// are two.
     ///
     /// # Errors
     /// [`CheckpointError::Io`].
@@ -302,10 +304,10 @@ impl CheckpointDir {
         Ok(older.map_or(Position::START, |older| older.position))
     }
 
-    /// Writes a checkpoint, which `write` writes as an archive, and removes what is not kept.
+    /// Writes a checkpoint, which `write` writes as an archive, and removes the superfluous ones.
     ///
     /// # Errors
-    /// [`CheckpointError`]; what was there before stays, and no part of a file does.
+    /// [`CheckpointError`]; the existing checkpoints stay, and no part of a file does.
     pub fn write(
         &self,
         write: impl FnOnce(&mut dyn Write) -> Result<(), CheckpointError>,
@@ -330,8 +332,9 @@ impl CheckpointDir {
         Ok(Made { checkpoint, header, log_needed_after })
     }
 
-    /// Removes all but the newest and the first whole one before it, of which it returns the
-    /// position.
+    /// Removes all but the newest and the first whole one before it.
+    ///
+    /// Returns the position of the latter.
     fn keep_one_before(&self, newest: Position, log: LogId) -> Result<Position, CheckpointError> {
         let mut kept = None;
         for other in self.all()? {
@@ -367,7 +370,7 @@ fn verify(part: &Path) -> Result<(ArchiveHeader, u64), CheckpointError> {
     Ok((reader.header().clone(), reader.offset()))
 }
 
-/// A step is done. Tests end the making of a checkpoint here.
+/// Ends a step. Tests end the writing of a checkpoint here.
 #[cfg(not(test))]
 #[expect(clippy::unnecessary_wraps, reason = "a test has it fail")]
 const fn step(_name: &'static str) -> Result<(), CheckpointError> {

@@ -1,4 +1,4 @@
-//! The contract of every [`Store`]: the suites of its two ports, and what a commit does to both.
+//! The contract of every [`Store`]: the suites of its two ports, and a commit's effect on both.
 
 use std::ops::ControlFlow;
 
@@ -6,15 +6,15 @@ use crate::log::conformance::{frame, numbers};
 use crate::view::conformance::keys;
 use crate::{Change, Direction, Group, Log, Position, Store, Table, View};
 
-/// A store under test, and the way to open what it wrote once more.
+/// A store under test, and a way to open its data again.
 pub(crate) trait Subject {
     type Store: Store;
 
-    /// Opens what earlier stores of this subject wrote. The earlier ones are dropped.
+    /// Opens the data that earlier stores of this subject wrote. The earlier ones are dropped.
     fn open(&self) -> Self::Store;
 }
 
-/// Runs the suites: `store_contract!(name, subject)` makes a module of tests for each.
+/// Runs the suites: `store_contract!(name, subject)` creates a module of tests for each.
 macro_rules! store_contract {
     ($name:ident, $subject:expr) => {
         mod $name {

@@ -1,8 +1,8 @@
 //! A store for tests that injects failed commits and crashes.
 //!
 //! It is part of the library so that embedders can use it in their tests. It is a store over a log
-//! as the one on disk is. A crash keeps what of the log was synced, as many of the other bytes as
-//! the test says, and of the view what the last sync left.
+//! like the one on disk. A crash keeps the synced part of the log and as many of the other bytes as
+//! the test chooses. The view returns to its last sync.
 
 mod log;
 
@@ -17,7 +17,7 @@ use crate::{
     Direction, Frame, Group, Log, LogStore, Position, Store, StoreError, Table, View, Visit, Writes,
 };
 
-/// How many commits are between two syncs of the view.
+/// The number of commits between two syncs of the view.
 const COMMITS_PER_SYNC: u64 = 8;
 
 /// The outcome of a commit that is made to fail.
@@ -32,7 +32,7 @@ pub enum CrashOutcome {
     Unsynced,
 }
 
-/// How many of the unsynced bytes survive a crash.
+/// The number of unsynced bytes that survive a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing.
@@ -51,7 +51,7 @@ pub struct CrashingStore(Arc<Inner>);
 struct Inner {
     log: Arc<ScriptedLog>,
     view: MemoryView,
-    /// Opening it cannot fail unless log and view do not fit.
+    /// Opening it cannot fail unless log and view do not match.
     store: Result<LogStore, StoreError>,
 }
 
@@ -68,7 +68,7 @@ impl Default for CrashingStore {
 }
 
 impl CrashingStore {
-    /// An empty store that does not fail.
+    /// Returns an empty store that does not fail.
     #[must_use]
     pub fn new() -> Self {
         Self::open(ScriptedLog::new(), MemoryView::new())
@@ -81,8 +81,9 @@ impl CrashingStore {
         Self(Arc::new(Inner { log, view, store }))
     }
 
-    /// Makes the next `count` commits that reach the store fail. After each one everything fails
-    /// until [`Log::reopen`].
+    /// Makes the next `count` commits that reach the store fail.
+    ///
+    /// After each one everything fails until [`Log::reopen`].
     pub fn fail_next_commits(&self, count: usize, outcome: CrashOutcome) {
         self.0.log.script(std::iter::repeat_n(Some(outcome), count));
     }
@@ -92,7 +93,7 @@ impl CrashingStore {
         self.0.log.script(std::iter::repeat_n(None, commits).chain([Some(outcome)]));
     }
 
-    /// Whether every scripted commit has happened.
+    /// Returns whether every scripted commit has happened.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.0.log.script_is_done()
@@ -103,14 +104,16 @@ impl CrashingStore {
         self.0.log.fail_next_reopens(count);
     }
 
-    /// How many commits succeeded, with those that begin an epoch.
+    /// Returns the number of successful commits, including those that begin an epoch.
     #[must_use]
     pub fn commits(&self) -> u64 {
         self.0.log.appends()
     }
 
-    /// Simulates a power failure. This store and its clones fail from now on. The returned store is
-    /// what a new process finds. Its view has lost what was not synced, unless everything is kept.
+    /// Simulates a power failure. This store and its clones fail from now on.
+    ///
+    /// The returned store is the one that a new process finds. Its view has lost its unsynced
+    /// changes, unless everything is kept.
     #[must_use]
     pub fn crash(&self, keep: Keep) -> Self {
         let view = match keep {
@@ -120,14 +123,15 @@ impl CrashingStore {
         Self::open(self.0.log.crash(keep), view)
     }
 
-    /// How many bytes were written but not synced, for [`Keep::Bytes`].
+    /// Returns the number of bytes that were written but not synced, for [`Keep::Bytes`].
     #[must_use]
     pub fn unsynced_bytes(&self) -> usize {
         self.0.log.unsynced_bytes()
     }
 
-    /// The store, unless it was made to fail. What a failed commit left is found by
-    /// [`Log::reopen`], so nothing may be read before.
+    /// Returns the store, unless it was made to fail.
+    ///
+    /// [`Log::reopen`] finds the remains of a failed commit, so nothing may be read before.
     fn working(&self) -> Result<&LogStore, StoreError> {
         self.0.log.check()?;
         self.0.store.as_ref().map_err(Clone::clone)

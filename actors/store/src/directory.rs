@@ -36,9 +36,9 @@ pub(crate) const SNAPSHOTS: &str = "snapshots";
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
 /// The contents of files, in a data directory and in a backup.
 pub const MEDIA: &str = "media";
-/// Where an import makes what it then moves. As long as there is no view, it is unfinished.
+/// The directory in which an import creates the data to move. Without a view it is unfinished.
 pub(crate) const IMPORT: &str = "import.tmp";
-/// The file that asks a start to let nothing out.
+/// The file that asks a start to hold everything back.
 const HELD: &str = "held";
 /// The file of a repair that exchanges names.
 pub(crate) const REPAIR: &str = "repair";
@@ -47,12 +47,12 @@ pub(crate) const STORE: &str = "store";
 const STORE_TEXT: &str = "The data is in the directories log and view, and `format` has its \
                           format. A version that does not know it must not start here.";
 
-/// How a data directory is opened.
+/// The options for opening a data directory.
 #[derive(Debug, Clone)]
 pub struct DirectoryOptions {
-    /// Who writes.
+    /// The identity of the writer.
     pub writes: Writes,
-    /// The identity of a log that has to be made: random bytes.
+    /// The identity of a log that has to be created: random bytes.
     pub log_id: [u8; 16],
     /// The length of a segment of the log.
     pub segment_bytes: u64,
@@ -60,7 +60,7 @@ pub struct DirectoryOptions {
     pub view: FjallOptions,
 }
 
-/// Why a data directory cannot be opened.
+/// The reason why a data directory cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// The log, the view, or the store of format 1.
@@ -78,7 +78,7 @@ pub enum DirectoryError {
         /// Its format.
         found: u64,
     },
-    /// It holds what no version leaves behind.
+    /// It has contents that no version leaves behind.
     #[error("the data directory cannot be used: {0}")]
     Unclear(String),
     /// Converting it needs more space.
@@ -92,9 +92,9 @@ pub enum DirectoryError {
     /// A file of it cannot be read or written.
     #[error("{what}: {source}")]
     File {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -103,7 +103,7 @@ pub enum DirectoryError {
 /// its conversion.
 pub type Fold<'a> = &'a dyn Fn(&SnapshotDir, &dyn Store) -> Result<(), DirectoryError>;
 
-/// What a directory is.
+/// The kind of a directory's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     /// It has no data.
@@ -126,7 +126,7 @@ pub fn open(
     open_reporting(dir, options, fold, &Rebuilding::default())
 }
 
-/// The same, and reports how far a view is that is built anew.
+/// Does the same, and reports the progress of a view that is rebuilt.
 ///
 /// # Errors
 /// See [`DirectoryError`].
@@ -166,8 +166,9 @@ pub fn open_reporting(
     Ok((store.syncing()?, SnapshotDir::open(dir.join(SNAPSHOTS))?))
 }
 
-/// Builds the view anew if one of its records cannot be read. Returns whether it did. For a start
-/// that came upon damage, and has closed everything.
+/// Rebuilds the view if one of its records cannot be read. Returns whether it did.
+///
+/// It is for a start that found damage, and has closed everything.
 ///
 /// # Errors
 /// See [`DirectoryError`]; [`StoreError::Damaged`] when nothing leads to a view.
@@ -179,8 +180,9 @@ pub fn rebuild_if_unreadable(
     rebuild::rebuild_if_unreadable(dir, options, rebuilding)
 }
 
-/// Opens the directory while no server runs on it, and leaves its format as it is. Whoever commits
-/// must begin an epoch first.
+/// Opens the directory while no server runs on it, and leaves its format as it is.
+///
+/// A caller that commits must begin an epoch first.
 ///
 /// # Errors
 /// [`StoreError::Failed`] when there is no data; others of [`DirectoryError`].
@@ -197,7 +199,7 @@ pub fn open_stopped(dir: &Path) -> Result<Box<dyn Store>, DirectoryError> {
     }
 }
 
-/// The same of a directory of format 2 or later, which a log stands under.
+/// Does the same for a directory of format 2 or later, which has a log.
 ///
 /// # Errors
 /// Those of [`open_stopped`]; [`DirectoryError::Unclear`] when it is of format 1.
@@ -224,7 +226,7 @@ pub fn open_stopped_log(dir: &Path) -> Result<LogStore, DirectoryError> {
     Ok(LogStore::open(Arc::new(log), Arc::new(view), options.writes)?)
 }
 
-/// The snapshots in a directory.
+/// Returns the snapshots in a directory.
 ///
 /// # Errors
 /// Those of [`SnapshotDir::open`].
@@ -232,18 +234,18 @@ pub fn snapshots(dir: &Path) -> Result<SnapshotDir, DirectoryError> {
     Ok(SnapshotDir::open(dir.join(SNAPSHOTS))?)
 }
 
-/// The checkpoints in a directory.
+/// Returns the checkpoints in a directory.
 #[must_use]
 pub fn checkpoints(dir: &Path) -> CheckpointDir {
     CheckpointDir::at(&dir.join(CHECKPOINTS))
 }
 
-/// Whether an import into the directory did not come to its end.
+/// Returns whether an import into the directory was not completed.
 pub(crate) fn is_unfinished(dir: &Path) -> bool {
     dir.join(IMPORT).exists() && !dir.join(VIEW).exists()
 }
 
-/// What is in the directory.
+/// Returns the contents of the directory.
 fn find(dir: &Path) -> Result<Found, DirectoryError> {
     if dir.join(REPAIR).exists() {
         let unfinished = "a repair of it did not come to its end: run `postrider repair` again";
@@ -273,7 +275,7 @@ fn find(dir: &Path) -> Result<Found, DirectoryError> {
     }
 }
 
-/// The format of the data in the directory; `None` when there is none.
+/// Returns the format of the data in the directory; `None` if there is none.
 pub(crate) fn format(dir: &Path) -> Result<Option<u64>, DirectoryError> {
     Ok(match find(dir)? {
         Found::Nothing => None,
@@ -282,16 +284,16 @@ pub(crate) fn format(dir: &Path) -> Result<Option<u64>, DirectoryError> {
     })
 }
 
-/// Whether the file is there that asks a start to let nothing out.
+/// Returns whether the file exists that asks a start to hold everything back.
 ///
 /// # Errors
-/// [`DirectoryError::File`] when that cannot be seen.
+/// [`DirectoryError::File`] if that cannot be determined.
 pub fn asks_to_hold(dir: &Path) -> Result<bool, DirectoryError> {
     let found = dir.join(HELD).try_exists();
     found.map_err(|source| failed("the file `held` cannot be looked for", source))
 }
 
-/// Removes the file that asks for it, durably.
+/// Removes the file that asks for the hold, durably.
 ///
 /// # Errors
 /// [`DirectoryError::File`] when it cannot be removed.
@@ -300,7 +302,7 @@ pub fn forget_asked_to_hold(dir: &Path) -> Result<(), DirectoryError> {
     removed.map_err(|source| failed("the file `held` cannot be removed", source))
 }
 
-/// The number in the file `format`.
+/// Returns the number in the file `format`.
 fn format_of(dir: &Path) -> Result<Option<u64>, DirectoryError> {
     let text = match fs::read_to_string(dir.join(FORMAT_FILE)) {
         Ok(text) => text,
@@ -322,7 +324,7 @@ pub(crate) fn finish(dir: &Path) -> Result<(), DirectoryError> {
     Ok(())
 }
 
-/// Makes a file of one line, whole or not at all, durably.
+/// Creates a file of one line, whole or not at all, durably.
 pub(crate) fn put(dir: &Path, name: &str, line: &str) -> Result<(), DirectoryError> {
     let new = dir.join(format!(".{name}.new"));
     let written = File::create(&new).and_then(|mut file| {
@@ -334,7 +336,7 @@ pub(crate) fn put(dir: &Path, name: &str, line: &str) -> Result<(), DirectoryErr
     written.map_err(|source| failed(&format!("the file `{name}` cannot be made"), source))
 }
 
-/// The error for a file that cannot be read or written.
+/// Returns the error for a file that cannot be read or written.
 pub(crate) fn failed(what: &str, source: io::Error) -> DirectoryError {
     DirectoryError::File { what: what.into(), source }
 }

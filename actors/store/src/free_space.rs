@@ -7,7 +7,7 @@ use crate::StoreError;
 
 /// Measures the free space of a disk.
 pub trait FreeSpace: Send + Sync + 'static {
-    /// The bytes that may still be written. It may block.
+    /// Returns the bytes that may still be written. It may block.
     ///
     /// # Errors
     /// [`StoreError::Failed`] when the file system does not answer.
@@ -23,7 +23,7 @@ fn failed(error: rustix::io::Errno) -> StoreError {
 pub struct DirectorySpace(pub PathBuf);
 
 impl DirectorySpace {
-    /// The bytes of the whole file system.
+    /// Returns the bytes of the whole file system.
     ///
     /// # Errors
     /// [`StoreError::Failed`] when the file system does not answer.
@@ -32,8 +32,10 @@ impl DirectorySpace {
         Ok(found.f_blocks.saturating_mul(found.f_frsize))
     }
 
-    /// The bytes of all files below the directory. What goes meanwhile, or cannot be read, counts
-    /// nothing. It blocks for as long as it takes to list them.
+    /// Returns the bytes of all files below the directory.
+    ///
+    /// Files that are removed meanwhile, or cannot be read, are not counted. It blocks for as long
+    /// as it takes to list them.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         used_bytes(&self.0)
@@ -53,7 +55,7 @@ fn used_bytes(path: &Path) -> u64 {
 impl FreeSpace for DirectorySpace {
     fn free_bytes(&self) -> Result<u64, StoreError> {
         let found = rustix::fs::statvfs(&self.0).map_err(failed)?;
-        // What is reserved for the superuser does not count: the server does not run as one.
+        // The reserve of the superuser does not count: the server does not run as one.
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 }

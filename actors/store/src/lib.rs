@@ -1,16 +1,15 @@
 //! The port to durability has a log, a keyed view of it, and the group commit between them.
 //!
-//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
-//! stability beside that.
+//! Not an API: `postrider-actors` re-exports the items for embedders, and this crate promises no
+//! stability besides that.
 //!
 //! A [`Store`] is two things. Its [`Log`] is a sequence of numbered [`Frame`]s, each holding the
 //! events of one group commit; it rebuilds the state that actors keep in memory. Its [`View`] is
 //! the state that the commits add up to: keyed values in [`Table`]s. One call of [`Store::commit`]
 //! makes a frame and its changes of the view durable together, or not at all.
 //!
-//! Nothing but this crate touches the disk. Nothing but the [`writer`]'s thread calls `commit`, and
-//! [`rebase`] where no writer is.
-//! Readers take a `&dyn View`; recovery and snapshots take a `&dyn Log`.
+//! Only this crate touches the disk. Only the [`writer`]'s thread calls `commit`, and [`rebase`] if
+//! there is no writer. Readers take a `&dyn View`; recovery and snapshots take a `&dyn Log`.
 
 pub mod archive;
 pub mod blobs;
@@ -66,7 +65,7 @@ pub use writer::{
     WriterStats,
 };
 
-/// The key of the epoch, which counts how often the log was opened for writing: u64, big endian.
+/// The key of the epoch, which counts the openings of the log for writing: u64, big endian.
 pub(crate) const EPOCH_KEY: &[u8] = b"epoch";
 
 /// A durable sequence of commits and the state that they add up to, written in one atomic batch.
@@ -74,8 +73,9 @@ pub(crate) const EPOCH_KEY: &[u8] = b"epoch";
 /// Every method blocks. Call them from the writer's thread or a blocking task. Only [`View::get`]
 /// is quick enough for async code.
 pub trait Store: Log + View {
-    /// Makes the group's frame and changes durable, all or none, in the order of the calls. When it
-    /// returns `Ok`, they survive a power failure.
+    /// Makes the group's frame and changes durable, all or none, in the order of the calls.
+    ///
+    /// When it returns `Ok`, they survive a power failure.
     ///
     /// Returns the commit's position. A frame's number must be the one after the last position; if
     /// the commit takes several positions, it becomes that of the last. After an error every call
@@ -85,8 +85,9 @@ pub trait Store: Log + View {
     /// [`StoreError::Failed`]: all of the group is durable, or nothing, and which is unknown.
     fn commit(&self, group: Group<'_>) -> Result<Position, StoreError>;
 
-    /// Raises the epoch durably, and returns it with the number of the last frame. Each writer must
-    /// call it once before its first commit.
+    /// Raises the epoch durably, and returns it with the number of the last frame.
+    ///
+    /// Each writer must call it once before its first commit.
     ///
     /// # Errors
     /// Those of [`commit`](Self::commit); [`StoreError::Damaged`] when the epoch is not a number.
@@ -106,7 +107,7 @@ pub trait Store: Log + View {
     }
 }
 
-/// The epoch of a store that keeps it in a record, which is at [`EPOCH_KEY`].
+/// Returns the epoch of a store that keeps it in a record, which is at [`EPOCH_KEY`].
 pub(crate) fn epoch_of(record: Option<Vec<u8>>) -> Result<u64, StoreError> {
     let damaged = || StoreError::Damaged("the epoch is not a number".into());
     let Some(bytes) = record else { return Ok(0) };

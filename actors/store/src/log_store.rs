@@ -1,7 +1,8 @@
-//! A store whose truth is a log in files of its own: the view is what the log adds up to.
+//! A store whose truth is a log in files of its own; the view is derived from the log.
 //!
 //! A commit is appended to the log, durably, then applied to the view, and only then acknowledged.
-//! The view is synced once a second, beside. What it lost in a crash is applied again at the start.
+//! The view is synced once a second, beside. A start applies again the changes that it lost in a
+//! crash.
 
 pub(crate) mod decode;
 mod encode;
@@ -41,7 +42,7 @@ use sync::Syncing;
 use timing::{Step, Timing};
 use trimming::Trimming;
 
-/// Who writes.
+/// The identity of the writer.
 #[derive(Debug, Clone, Default)]
 pub struct Writes {
     /// The name of the node.
@@ -50,7 +51,7 @@ pub struct Writes {
     pub incarnation: [u8; 16],
     /// The version of the program.
     pub program: String,
-    /// Engine time as it begins. No entry is dated earlier.
+    /// The engine time of its start. No entry has an earlier time.
     pub begun_at: Timestamp,
 }
 
@@ -60,41 +61,41 @@ pub struct LogStore {
     syncing: Option<Syncing>,
 }
 
-/// What the store and the thread that syncs the view share.
+/// The shared state of the store and the thread that syncs the view.
 struct Inner {
     log: Arc<dyn log::Log>,
     view: Arc<dyn MarkedView>,
     claim: Claim,
     begun_at: Timestamp,
-    /// Held while anything is appended or applied.
+    /// Held during all appends and applications.
     writing: Mutex<Writing>,
     failed: RwLock<Option<StoreError>>,
     timing: OnceLock<Box<dyn Timing>>,
-    /// Why commits will fail soon, as it was a second ago.
+    /// The reason why commits will fail soon, as of a second ago.
     problem: Mutex<Option<String>>,
-    /// Whether readers must not see the view, because it has failed or is behind.
+    /// Set if readers must not see the view, because it has failed or is behind.
     is_hidden: AtomicBool,
     trimming: Trimming,
 }
 
-/// What a commit needs.
+/// The state of commits.
 #[derive(Debug, Default)]
 struct Writing {
     epoch: u64,
     frame: Vec<u8>,
-    /// Notes that were appended behind the last commit, which frames do not count.
+    /// The number of notes behind the last commit, which frames do not count.
     noted: u64,
-    /// The last commit found no room, and nothing of it was appended.
+    /// Set if the last commit found no room, and nothing of it was appended.
     had_no_room: bool,
 }
 
 impl LogStore {
-    /// A store of this log and this view, after the view has applied what it lacks.
+    /// Opens a store of this log and this view, after the view has applied the missing commits.
     ///
     /// # Errors
-    /// [`StoreError::Lost`] when the log ends before what the view applied;
-    /// [`StoreError::Damaged`] when the view is of another log, or the log lacks what must be
-    /// replayed; [`StoreError::Newer`] when it cannot be understood.
+    /// [`StoreError::Lost`] if the log ends before the view's mark; [`StoreError::Damaged`] if the
+    /// view is of another log, or the log lacks entries to replay; [`StoreError::Newer`] if it
+    /// cannot be understood.
     pub fn open(
         log: Arc<dyn log::Log>,
         view: Arc<dyn MarkedView>,
@@ -104,7 +105,7 @@ impl LogStore {
         Ok(Self::over(log, view, writes))
     }
 
-    /// The same of a view that lacks nothing.
+    /// Does the same for a view that lacks nothing.
     pub(crate) fn over(log: Arc<dyn log::Log>, view: Arc<dyn MarkedView>, writes: Writes) -> Self {
         let Writes { node, incarnation, program, begun_at } = writes;
         let claim = Claim { node, incarnation, program, readable_from: DATA_FORMAT };
@@ -123,12 +124,12 @@ impl LogStore {
         Self { inner: Arc::new(inner), syncing: None }
     }
 
-    /// Has the steps of commits measured. Only the first call counts.
+    /// Measures the steps of commits. Only the first call counts.
     pub fn measure(&self, timing: impl Timing) {
         drop(self.inner.timing.set(Box::new(timing)));
     }
 
-    /// Has the view synced each second on a thread of its own, and opened again if it failed.
+    /// Syncs the view each second on a thread of its own, and opens it again after a failure.
     ///
     /// # Errors
     /// [`StoreError::Failed`] when the thread cannot be started.
@@ -139,13 +140,13 @@ impl LogStore {
 }
 
 impl LogStore {
-    /// The identity of the log.
+    /// Returns the identity of the log.
     #[must_use]
     pub fn log_id(&self) -> LogId {
         self.inner.log.id()
     }
 
-    /// The shard of the log.
+    /// Returns the shard of the log.
     ///
     /// # Errors
     /// [`StoreError`]: the store has failed.
@@ -153,7 +154,7 @@ impl LogStore {
         Ok(self.inner.log.tail()?.shard)
     }
 
-    /// All records at one mark, whatever is committed meanwhile.
+    /// Returns all records at one mark, unaffected by later commits.
     ///
     /// # Errors
     /// [`StoreError`]: the view has failed.
@@ -161,8 +162,9 @@ impl LogStore {
         self.inner.shown()?.snapshot()
     }
 
-    /// Keeps what follows a position in the log for checkpoints, whoever trims it. What was kept
-    /// for them until now and was asked to be trimmed goes.
+    /// Keeps the log after a position for checkpoints, despite trims.
+    ///
+    /// The part that was kept for them until now, and that was to be trimmed, is deleted.
     ///
     /// # Errors
     /// [`StoreError`]: the store has failed.
@@ -170,15 +172,15 @@ impl LogStore {
         self.inner.trim(self.inner.trimming.keep_after(after))
     }
 
-    /// Fails unless a checkpoint is of this log, which leads on from it.
+    /// Fails unless a checkpoint is of this log, which continues from it.
     ///
     /// # Errors
-    /// [`CheckpointError`]: why not.
+    /// [`CheckpointError`]: the reason.
     pub fn leads_on_from(&self, checkpoint: &Checkpoint) -> Result<Mark, CheckpointError> {
         checkpoint.must_lead_to(&*self.inner.log)
     }
 
-    /// Writes what the log has after a position as a piece. Returns the mark of its end.
+    /// Writes the log after a position as a piece. Returns the mark of its end.
     ///
     /// # Errors
     /// See [`PieceError`].
@@ -200,8 +202,9 @@ impl Inner {
         self.failed.read().clone().map_or(Ok(()), Err)
     }
 
-    /// Makes every commit fail until the store is opened again; and every read, if the view has
-    /// failed.
+    /// Makes every commit fail until the store is opened again.
+    ///
+    /// If the view has failed, every read fails too.
     fn fail(&self, error: StoreError, hides: bool) -> StoreError {
         if hides {
             self.is_hidden.store(true, Ordering::Release);
@@ -210,8 +213,10 @@ impl Inner {
         error
     }
 
-    /// Readers go on after a failure of the log: what it holds of the failed commit is applied, or
-    /// cut off, when it is opened again, and it was never acknowledged.
+    /// Returns the view for readers, who continue after a failure of the log.
+    ///
+    /// The entries of the failed commit are applied, or cut off, when the log is opened again, and
+    /// they were never acknowledged.
     fn shown(&self) -> Result<&dyn MarkedView, StoreError> {
         if self.is_hidden.load(Ordering::Acquire) {
             self.check()?;
@@ -230,7 +235,7 @@ impl Inner {
         let entries = self.encode(&mut writing, &tail, group)?;
         let bytes = entries.iter().map(bytes::Bytes::len).sum();
         if let Err(why) = self.log.has_room(bytes) {
-            // The store goes on: a checkpoint that is being made shall make room.
+            // The store continues: a checkpoint that is being written shall make room.
             writing.had_no_room = true;
             return Err(StoreError::Failed(why));
         }
@@ -243,7 +248,7 @@ impl Inner {
         Ok(at.position)
     }
 
-    /// The entries of a commit.
+    /// Returns the entries of a commit.
     fn encode(
         &self,
         writing: &mut Writing,
@@ -284,7 +289,7 @@ impl Inner {
 
     fn trim(&self, through: Position) -> Result<(), StoreError> {
         self.check()?;
-        // What the view would need after a power cut stays.
+        // The entries that the view would need after a power cut stay.
         let synced = self.sync()?;
         Ok(self.log.trim(through.min(synced))?)
     }
@@ -364,7 +369,7 @@ impl Log for LogStore {
                 }
             }
         })?;
-        // What follows a failure may have another outcome than it seems to have.
+        // Frames after a failure may have another outcome than it seems.
         self.inner.check()?;
         failed.map_or(Ok(reached), Err)
     }

@@ -22,7 +22,7 @@ use crate::{
 pub struct MemoryStore(Arc<RwLock<Model>>);
 
 impl MemoryStore {
-    /// An empty store.
+    /// Returns an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

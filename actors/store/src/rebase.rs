@@ -1,11 +1,12 @@
-//! Rebases of the clock: moments that a clock gave which was ahead count as the right one.
+//! Rebases of the clock: moments of a clock that was ahead count as the right one.
 //!
-//! [`Table::Meta`] has all of them in one record: a version byte, then 24 bytes for each: the
-//! position of the journal, the moment in milliseconds and the sequence of the first audit record
-//! behind it, as u64, big endian. What the journal has up to the position was written by the clock
-//! that was ahead. A replay that comes past it, or begins at it, applies the rebase; a snapshot
-//! from behind it has it in. So the journal and the snapshots need not be written anew, and a
-//! rebase is one commit.
+//! [`Table::Meta`] has all of them in one record: a version byte, then 24 bytes for each. These are
+//! the position of the journal, the moment in milliseconds and the sequence of the first audit
+//! record behind it, as u64, big endian.
+//!
+//! The clock that was ahead wrote the journal up to the position. A replay that passes it, or
+//! starts at it, applies the rebase; a snapshot from behind it includes it. So the journal and the
+//! snapshots need not be rewritten, and a rebase is one commit.
 
 use postrider_domain::Timestamp;
 
@@ -13,7 +14,7 @@ use crate::usage::{self, UsageProgress};
 use crate::view::audit::{self, AuditMark};
 use crate::{Change, Group, Position, Store, StoreError, Table, View, writer};
 
-/// Where the record is.
+/// The key of the record.
 pub const KEY: &[u8] = b"clock_rebases";
 const VERSION: u8 = 1;
 
@@ -22,13 +23,13 @@ const VERSION: u8 = 1;
 pub struct Rebase {
     /// The last frame of the clock that was ahead.
     pub position: Position,
-    /// What later moments count as.
+    /// The moment that later ones count as.
     pub to: Timestamp,
     /// The sequence of the first audit record behind it, which may be earlier than the one before.
     pub audit_from: u64,
 }
 
-/// Every rebase of the data, the first one first.
+/// Returns every rebase of the data, the first one first.
 ///
 /// # Errors
 /// Those of [`View::get`]; [`StoreError::Damaged`] when the record is not of this version.
@@ -37,7 +38,7 @@ pub fn all(store: &dyn View) -> Result<Vec<Rebase>, StoreError> {
     decode(&bytes)
 }
 
-/// The record of them for data whose log begins anew: no replay comes past them again.
+/// Returns the record of them for data whose log starts again: no replay passes them any more.
 ///
 /// # Errors
 /// [`StoreError::Damaged`] when the record is not of this version.
@@ -69,12 +70,13 @@ fn decode(bytes: &[u8]) -> Result<Vec<Rebase>, StoreError> {
     Ok(rebases.iter().map(rebase).collect())
 }
 
-/// Rebases the clock of data that no writer uses: moments that are later than `to` count as `to`
-/// from here on. With it goes the audit `record` of it, and `changes` of records that have such
-/// moments. Returns the position that the journal has reached.
+/// Rebases the clock of data that no writer uses: moments later than `to` count as `to`.
+///
+/// The commit includes its audit `record`, and `changes` of records with such moments. Returns the
+/// position that the journal has reached.
 ///
 /// # Errors
-/// Those of [`Store::commit`] and of reading; nothing is rebased then.
+/// Those of [`Store::commit`] and of reading; then nothing is rebased.
 pub fn commit(
     store: &dyn Store,
     to: Timestamp,
@@ -86,7 +88,7 @@ pub fn commit(
     let head = audit::head(store)?;
     rebases.push(Rebase { position, to, audit_from: head.sequence + 1 });
     changes.push(record);
-    // Records behind the rebase have the right moments: only among them these do not go back.
+    // Records behind the rebase have the right moments: these do not decrease among themselves.
     let newest = audit::link_staged(&mut changes, &AuditMark { at: head.at.min(to), ..head });
     changes.extend(newest.map(|end| Change::put(Table::Meta, audit::HEAD_KEY, end.encode())));
     changes.push(Change::put(Table::Meta, KEY, encode(&rebases)));
@@ -179,7 +181,7 @@ mod tests {
         assert!(store.get(Table::Windows, b"acme\0w").unwrap().is_some());
         assert!(usage::Usage::of(&store, &"acme".parse().unwrap()).unwrap().bytes > 0);
         append(&store, 3_000);
-        // The chain fits, and the records are found by their moments on both sides of it.
+        // The chain is intact, and the records are found by their moments on both sides of it.
         assert_eq!(audit::verify(&store, None, 100).unwrap().fault, None);
         let moment = |at: Option<u64>| at.map(Timestamp::from_millis);
         let found = |since, until, direction| {

@@ -1,19 +1,19 @@
-//! How far a view is that is built anew, for those who wait for it.
+//! The progress of a view that is rebuilt, for the callers that wait for it.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// How much has been read of what a view is built of, in bytes.
+/// The amount that has been read of a view's sources, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// What has been read.
+    /// The bytes that have been read.
     pub done: u64,
-    /// About how much there is.
+    /// The approximate total.
     pub total: u64,
 }
 
-/// Reports a view that is built anew. Clones report the same.
+/// Reports the rebuild of a view. Clones report the same.
 #[derive(Debug, Clone)]
 pub struct Rebuilding(Arc<watch::Sender<Option<Progress>>>);
 
@@ -24,16 +24,16 @@ impl Default for Rebuilding {
 }
 
 impl Rebuilding {
-    /// How far it is; `None` while none is built.
+    /// Returns the progress; `None` while no view is rebuilt.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
         *self.0.borrow()
     }
 
-    /// Waits until one is built.
+    /// Waits until a rebuild starts.
     pub async fn begun(&self) {
         let mut progress = self.0.subscribe();
-        // The sender is here, so there is no error.
+        // The sender exists, so there is no error.
         progress.wait_for(Option::is_some).await.ok();
     }
 

@@ -1,9 +1,9 @@
-//! Makes a directory whose log is damaged, or ends too early, one that can be started again.
+//! Repairs a directory whose log is damaged or ends too early, so that a server can start.
 //!
-//! The state at the last position that can be reached, from the view, from a checkpoint or from a
-//! log that begins at 1, becomes a snapshot and a view, and a new log begins behind it, with an
-//! identity of its own: nothing of the old history fits to it. Positions behind that one are given
-//! up. What was there is kept beside, under names that end in `.damaged`.
+//! The state at the last reachable position becomes a snapshot and a view. It comes from the view,
+//! from a checkpoint or from a log that starts at 1. A new log starts behind it, with an identity
+//! of its own: nothing of the old history matches it. Later positions are given up. The old files
+//! are kept beside, under names that end in `.damaged`.
 
 mod plan;
 mod salvaged;
@@ -28,21 +28,21 @@ use crate::fjall::FjallView;
 use crate::snapshot::SnapshotDir;
 use crate::{FjallOptions, MarkedView, Position, Store, StoreError};
 
-/// The suffix of what is made.
+/// The suffix of the new files.
 const NEW: &str = "repair";
-/// The suffix of what was there.
+/// The suffix of the old files.
 const OLD: &str = "damaged";
 
-/// Why a directory was not repaired.
+/// The reason why a directory was not repaired.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
-    /// It cannot be read, or not be written.
+    /// It cannot be read or written.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    /// Nothing is wrong with it.
+    /// It has no damage.
     #[error("nothing is damaged: a server can be started on it")]
     NotNeeded,
-    /// No state can be reached from what is whole.
+    /// No state can be reached from the whole parts.
     #[error("it cannot be repaired: {0}; restore a backup")]
     NotPossible(String),
 }
@@ -53,17 +53,18 @@ impl From<StoreError> for RepairError {
     }
 }
 
-/// What a repair has come to.
+/// The result of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repaired {
-    /// The last position of the state; the new log begins behind it.
+    /// The last position of the state; the new log starts behind it.
     pub last: Position,
     /// The identity of the new log.
     pub log: LogId,
 }
 
-/// Where the new log begins. It is a file while names are exchanged, so that a repair that is ended
-/// there is taken up again.
+/// The start of the new log.
+///
+/// It is a file while names are exchanged, so that a repair that is interrupted there is continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Begins {
     after: Position,
@@ -100,7 +101,7 @@ impl Begins {
     }
 }
 
-/// Goes on with a repair that was ended while names were exchanged; `None` if there is none.
+/// Continues a repair that was interrupted while names were exchanged; `None` if there is none.
 ///
 /// # Errors
 /// See [`RepairError`].
@@ -111,14 +112,14 @@ pub fn go_on(dir: &Path) -> Result<Option<Repaired>, RepairError> {
 /// Carries a plan out. `log` is random bytes; `fold` writes the snapshot.
 ///
 /// # Errors
-/// See [`RepairError`]. Until the last step what was there is as it was.
+/// See [`RepairError`]. The old files are unchanged until the last step.
 pub fn carry_out(
     dir: &Path,
     plan: &Plan,
     log: [u8; 16],
     fold: Fold<'_>,
 ) -> Result<Repaired, RepairError> {
-    // Those of a repair that came to no end.
+    // These are the files of an unfinished repair.
     for name in [LOG, VIEW, SNAPSHOTS] {
         remove(&dir.join(format!("{name}.{NEW}")))?;
     }
@@ -145,7 +146,7 @@ pub fn carry_out(
     finish(dir, begins)
 }
 
-/// Writes the snapshot of the state that is kept, from a snapshot or a checkpoint that is whole.
+/// Writes the snapshot of the kept state, from a snapshot or a checkpoint that is whole.
 fn snapshot(
     dir: &Path,
     plan: &Plan,
@@ -172,7 +173,7 @@ fn snapshot(
     Ok(())
 }
 
-/// Gives what was made its names, and marks the view. Each step may be done again.
+/// Gives the new files their names, and marks the view. Each step may be repeated.
 fn finish(dir: &Path, begins: Begins) -> Result<Repaired, RepairError> {
     exchange(dir, SNAPSHOTS)?;
     exchange(dir, VIEW)?;
@@ -182,7 +183,7 @@ fn finish(dir: &Path, begins: Begins) -> Result<Repaired, RepairError> {
     }
     drop(view);
     FjallView::wait_until_closed(&dir.join(VIEW))?;
-    // They are of the log that was there.
+    // They belong to the old log.
     put_aside(dir, CHECKPOINTS)?;
     exchange(dir, LOG)?;
     let removed = fs::remove_file(dir.join(REPAIR)).and_then(|()| sync(dir));
@@ -190,7 +191,7 @@ fn finish(dir: &Path, begins: Begins) -> Result<Repaired, RepairError> {
     Ok(Repaired { last: begins.after, log: begins.log })
 }
 
-/// Puts what was made in the place of what was there, if something was made.
+/// Replaces the old files by the new ones, if there are any.
 fn exchange(dir: &Path, name: &str) -> Result<(), DirectoryError> {
     let (now, new) = (dir.join(name), dir.join(format!("{name}.{NEW}")));
     if !new.exists() {
@@ -201,7 +202,7 @@ fn exchange(dir: &Path, name: &str) -> Result<(), DirectoryError> {
     renamed.map_err(|source| failed(&format!("`{name}.{NEW}` cannot be renamed"), source))
 }
 
-/// Keeps what was there beside, if there is anything.
+/// Keeps the old files beside, if there are any.
 fn put_aside(dir: &Path, name: &str) -> Result<(), DirectoryError> {
     let (now, old) = (dir.join(name), dir.join(format!("{name}.{OLD}")));
     if !now.exists() {
@@ -225,7 +226,7 @@ fn remove(path: &Path) -> Result<(), DirectoryError> {
     }
 }
 
-/// Copies a directory with everything in it.
+/// Copies a directory with all its contents.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

@@ -1,8 +1,8 @@
 //! The records of a shard on a node of a cluster, whose log and checkpoints are elsewhere.
 //!
-//! `N` has the view of shard N, `N.snapshots` what actors keep in memory, `N.checkpoints` a
-//! checkpoint that is made or fetched, `N.new` a view that is being built, `N.old` one that is
-//! being removed. All of it can be made anew of a checkpoint and the log behind it.
+//! `N` has the view of shard N, and `N.snapshots` the states in the actors' memory. `N.checkpoints`
+//! has a checkpoint that is written or fetched, `N.new` a view that is being built, `N.old` one
+//! that is being removed. All of it can be rebuilt from a checkpoint and the log behind it.
 
 mod following;
 #[cfg(test)]
@@ -24,32 +24,32 @@ pub use following::OpenRecords;
 
 use crate::{FjallOptions, LogStore, Position, SnapshotError, StoreError, Writes};
 
-/// What became of a checkpoint that was asked for.
+/// The result of fetching a checkpoint.
 pub enum Fetched {
-    /// It is here. It need not be whole.
+    /// The checkpoint was fetched. It may be damaged.
     Here(Checkpoint),
-    /// It does not come, for this reason; the one before it may.
+    /// The checkpoint does not arrive, for this reason; the previous one may.
     Slow(String),
-    /// There is none: it is behind the oldest one.
+    /// There is none: the number is behind the oldest one.
     Nothing,
 }
 
 /// The checkpoints of a shard, from the newest one on.
 pub trait Bases {
-    /// Where the newest one stands; [`Position::START`] if there is none.
+    /// Returns the position of the newest one; [`Position::START`] if there is none.
     ///
     /// # Errors
-    /// It is not known.
+    /// The position is unknown.
     fn newest(&self) -> Result<Position, StoreError>;
 
-    /// Whether the node stops: then nothing that takes long goes on.
+    /// Returns whether the node stops: then no long work continues.
     fn is_stopping(&self) -> bool;
 
     /// Fetches the checkpoint with this number, 0 for the newest one, into a directory.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] for one that is missing or not what was written, and is passed over;
-    /// another when it is not known whether there is one, or it is given up.
+    /// [`StoreError::Damaged`] for one that is missing or damaged, which is skipped. Another error
+    /// if it is unknown whether there is one, or if the fetch is given up.
     fn fetch(
         &self,
         number: usize,
@@ -58,27 +58,27 @@ pub trait Bases {
     ) -> Result<Fetched, StoreError>;
 }
 
-/// What the records of a shard are made of.
+/// The sources of a shard's records.
 #[derive(Clone, Copy)]
 pub struct ReplicaSource<'a> {
     /// Its log.
     pub log: &'a Arc<dyn Log>,
     /// Its checkpoints.
     pub bases: &'a dyn Bases,
-    /// How the view is opened.
+    /// The options to open the view.
     pub options: FjallOptions,
-    /// Whether to end early: the node stops, or something else comes first.
+    /// Returns whether to end early: the node stops, or other work comes first.
     pub gives_up: &'a dyn Fn() -> bool,
 }
 
-/// Where a shard's records are on this node.
+/// The place of a shard's records on this node.
 #[derive(Debug, Clone)]
 pub struct ReplicaDir {
     parent: PathBuf,
     name: String,
 }
 
-/// What was opened of it for an engine.
+/// The opened parts for an engine.
 pub type OpenedReplica = (LogStore, SnapshotDir, CheckpointDir);
 
 impl From<SnapshotError> for StoreError {
@@ -101,7 +101,7 @@ impl From<CheckpointError> for StoreError {
 }
 
 impl ReplicaDir {
-    /// The replica of a shard below a directory.
+    /// Returns the replica of a shard below a directory.
     #[must_use]
     pub fn at(parent: &Path, shard: u16) -> Self {
         Self { parent: parent.to_owned(), name: shard.to_string() }
@@ -111,12 +111,14 @@ impl ReplicaDir {
         self.parent.join(format!("{}{suffix}", self.name))
     }
 
-    /// Opens the store over a log that ends with its writer's claim. What the log no longer holds
-    /// is taken from a checkpoint, if it is not here. Records that are open already are `had`.
+    /// Opens the store over a log that ends with its writer's claim.
+    ///
+    /// Records that the log no longer holds come from a checkpoint, if they are not here. `had` are
+    /// records that are already open.
     ///
     /// # Errors
     /// [`StoreError::Locked`] while an engine that was given up has the view open;
-    /// [`StoreError::Damaged`] when no whole checkpoint leads to the log; others of the disk.
+    /// [`StoreError::Damaged`] if no whole checkpoint leads to the log; others of the disk.
     pub fn open(
         &self,
         had: Option<OpenRecords>,
@@ -133,7 +135,7 @@ impl ReplicaDir {
         Ok((store, snapshots, CheckpointDir::at(&self.path(".checkpoints"))))
     }
 
-    /// Records that the log leads on from: those that are open, or else what is here.
+    /// Returns records from which the log continues: the open ones, or else those here.
     fn records(
         &self,
         had: Option<OpenRecords>,
@@ -149,7 +151,7 @@ impl ReplicaDir {
         self.opened(from)
     }
 
-    /// Opens what is here, with what the log no longer holds taken from a checkpoint.
+    /// Opens the local records; those that the log no longer holds come from a checkpoint.
     fn opened(&self, from: ReplicaSource<'_>) -> Result<OpenRecords, StoreError> {
         let ReplicaSource { log, bases, options, .. } = from;
         fs::create_dir_all(&self.parent).map_err(failed)?;
@@ -174,7 +176,8 @@ impl ReplicaDir {
             return Ok(OpenRecords { view, snapshots, states, newest: states });
         }
         if needs_view {
-            // They may be of what a repair has given up, and would count once there is a view.
+            // They may belong to a state that a repair has given up, and would count once there is
+            // a view.
             snapshots.clear()?;
             states = Position::START;
         }
@@ -200,12 +203,12 @@ impl ReplicaDir {
         Ok(OpenRecords { view, snapshots, states, newest: states })
     }
 
-    /// What was fetched is in the view and the snapshots by now.
+    /// Removes the fetched checkpoint, which is in the view and the snapshots by now.
     fn clear_fetched(&self) -> Result<(), StoreError> {
         clear(&self.path(".checkpoints"))
     }
 
-    /// A part of a view has another name, so that it is never taken for one.
+    /// Removes the view. A part of one has another name, so that it is never taken for a view.
     fn remove_view(&self) -> Result<(), StoreError> {
         let old = self.path(".old");
         clear(&old)?;
@@ -217,7 +220,7 @@ impl ReplicaDir {
         clear(&self.path(""))
     }
 
-    /// Loads the first checkpoint that is whole and comes. Returns where it stands.
+    /// Loads the first checkpoint that is whole and arrives. Returns its position.
     fn load_any(
         &self,
         log: &dyn Log,
@@ -269,7 +272,7 @@ impl ReplicaDir {
         Ok(at.position)
     }
 
-    /// Builds the view beside, and gives it its name when it is whole.
+    /// Builds the view beside, and gives it its name once it is whole.
     fn build(
         &self,
         log: &dyn Log,
@@ -293,7 +296,7 @@ impl ReplicaDir {
     }
 }
 
-/// Why a view is not one that the log leads on from.
+/// Returns the reason why the log does not continue from a view.
 fn misfit(log: &dyn Log, view: &dyn MarkedView) -> Result<Option<String>, StoreError> {
     if view.log()?.is_some_and(|of| of != log.id()) {
         return Ok(Some("the view is of another log".to_owned()));
@@ -316,8 +319,10 @@ fn misfit(log: &dyn Log, view: &dyn MarkedView) -> Result<Option<String>, StoreE
     }
 }
 
-/// Whether the log begins with a later epoch than this one. Only a repair begins it anew where
-/// somebody has appended more: a log that lost something still begins where it did.
+/// Returns whether the log starts with a later epoch than this one.
+///
+/// Only a repair starts it again after others have appended more. A log with a loss still starts at
+/// its old position.
 fn begins_later(log: &dyn Log, first: Position, epoch: u64) -> Result<bool, StoreError> {
     let Some(bytes) = log.entry(first)? else { return Ok(false) };
     let header = Header::decode(&bytes).map_err(|fault| StoreError::Failed(fault.to_string()))?;

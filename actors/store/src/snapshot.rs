@@ -32,21 +32,21 @@ const PREFIX: &str = "gen-";
 /// The suffix of directories that are being written, read or removed. Opening deletes them.
 const TEMPORARY: &str = ".tmp";
 
-/// Why a snapshot could not be written, or the directory not be read.
+/// The reason why a snapshot could not be written, or the directory not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The disk failed.
     #[error("the snapshots' directory: {0}")]
     Io(#[from] io::Error),
-    /// The snapshot's database failed, or its content is not what was written.
+    /// The snapshot's database failed, or its content is not that which was written.
     #[error("a snapshot is damaged: {0}")]
     Damaged(String),
 }
 
-/// The snapshot with which recovery begins.
+/// The snapshot with which recovery starts.
 #[derive(Debug)]
 pub struct LoadedSnapshot {
-    /// The frames after this one must still be replayed. [`Position::START`] without a snapshot.
+    /// The position after which frames must be replayed. [`Position::START`] without a snapshot.
     pub position: Position,
     /// Each workspace's state, in the order in which it was written.
     pub entries: Vec<(WorkspaceId, Vec<u8>)>,
@@ -63,12 +63,13 @@ pub struct GenerationCheck {
     pub position: Position,
     /// The bytes of its files.
     pub bytes: u64,
-    /// What is wrong with it.
+    /// Its problem, if there is one.
     pub problem: Option<String>,
 }
 
-/// Reads all generations of a directory, the newest one first. What is copied to be read goes
-/// again; nothing else is changed.
+/// Reads all generations of a directory, the newest one first.
+///
+/// The copies for the reading are removed again; nothing else is changed.
 ///
 /// # Errors
 /// [`SnapshotError::Io`] when the directory cannot be read, or a copy in it cannot be written.
@@ -91,7 +92,7 @@ pub fn check(dir: &Path) -> Result<Vec<GenerationCheck>, SnapshotError> {
     Ok(checked)
 }
 
-/// The position of the newest generation that has its name, whatever its state.
+/// Returns the position of the newest finished generation, whatever its state.
 ///
 /// # Errors
 /// [`SnapshotError::Io`] when the directory cannot be read.
@@ -103,8 +104,9 @@ pub(crate) fn newest_name(dir: &Path) -> Result<Option<Position>, SnapshotError>
     Ok(snapshots.generations()?.first().map(|(position, _)| *position))
 }
 
-/// The directory of the generations. Its methods block, for as long as it takes to write or read
-/// all of a snapshot.
+/// The directory of the generations.
+///
+/// Its methods block, for as long as it takes to write or read all of a snapshot.
 pub struct SnapshotDir {
     dir: PathBuf,
     /// One snapshot is written or read at a time.
@@ -128,7 +130,7 @@ impl SnapshotDir {
         Ok(Self { dir, busy: Mutex::new(()) })
     }
 
-    /// Writes a generation: the state after all frames up to `position` and none behind it.
+    /// Writes a generation: the state after all frames up to `position`.
     ///
     /// Returns the position through which the journal may be trimmed. It is that of the older one
     /// of the two generations that are kept, or [`Position::START`] while no older one is whole.
@@ -165,7 +167,7 @@ impl SnapshotDir {
     pub(crate) fn clear(&self) -> Result<(), SnapshotError> {
         let _busy = self.busy.lock();
         for (_, path) in self.generations()? {
-            // A half-removed one is none.
+            // A half-removed one does not count.
             let doomed = path.with_extension("old.tmp");
             fs::rename(&path, &doomed)?;
             fs::remove_dir_all(&doomed)?;
@@ -188,8 +190,9 @@ impl SnapshotDir {
         Ok(())
     }
 
-    /// Removes all generations but the one at `position` and the first whole one before it, and
-    /// returns the latter's position.
+    /// Removes all generations but the one at `position` and the first whole one before it.
+    ///
+    /// Returns the latter's position.
     fn keep_one_before(&self, position: Position) -> Result<Position, SnapshotError> {
         let mut kept = None;
         for (other, path) in self.generations()? {
@@ -210,8 +213,9 @@ impl SnapshotDir {
         Ok(kept.unwrap_or(Position::START))
     }
 
-    /// Reads the newest whole generation, if there is one. Damaged ones are logged, reported and
-    /// skipped.
+    /// Reads the newest whole generation, if there is one.
+    ///
+    /// Damaged ones are logged, reported and skipped.
     ///
     /// # Errors
     /// [`SnapshotError::Io`] when the directory cannot be read, or a copy in it cannot be written.
@@ -234,8 +238,9 @@ impl SnapshotDir {
         Ok(LoadedSnapshot { position: Position::START, entries: Vec::new(), warnings })
     }
 
-    /// When the newest generation was written, by the file system, and the bytes of its files;
-    /// `None` while there is none. Nothing of it is read.
+    /// Returns the time of writing of the newest generation, by the file system, and its bytes.
+    ///
+    /// `None` while there is none. Its content is not read.
     ///
     /// # Errors
     /// [`SnapshotError::Io`].
@@ -261,7 +266,7 @@ impl SnapshotDir {
         outcome
     }
 
-    /// The finished generations, newest first.
+    /// Returns the finished generations, newest first.
     fn generations(&self) -> Result<Vec<(Position, PathBuf)>, SnapshotError> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
@@ -288,8 +293,9 @@ impl SnapshotDir {
         Ok(path)
     }
 
-    /// Removes a directory such that a half-removed one is never taken for a generation. If
-    /// removing fails, the next opening removes it.
+    /// Removes a directory such that a half-removed one is never taken for a generation.
+    ///
+    /// After a failure the next opening removes it.
     fn remove(&self, path: &Path) {
         let mut doomed = path.to_owned();
         if path.extension().is_none() {

@@ -24,18 +24,18 @@ pub(crate) use progress::{UsageProgress, UsageSlice};
 
 use crate::{Change, Direction, StoreError, Table, View};
 
-/// What begins the keys of the counts.
+/// The prefix of the keys of the counts.
 const PREFIX: &[u8] = b"usage/";
 const VERSION: u8 = 1;
-/// What follows `workspace ‖ 0` in the key of a broadcast's record in [`Table::Broadcasts`].
+/// The byte after `workspace ‖ 0` in the key of a broadcast's record in [`Table::Broadcasts`].
 const BROADCAST: u8 = b'b';
 
-/// What a workspace has in the view.
+/// The amount of a workspace's data in the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// The bytes of the keys and values of its records and of its event log.
     pub bytes: u64,
-    /// Its broadcasts, whatever their status.
+    /// The number of its broadcasts, whatever their status.
     pub broadcasts: u64,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Delta {
 }
 
 impl Usage {
-    /// What the workspace has in the committed view. It costs one look-up.
+    /// Returns the counts of the workspace in the committed view. It costs one look-up.
     ///
     /// # Errors
     /// [`StoreError::Damaged`] when the counts cannot be decoded, and the errors of [`View::get`].
@@ -55,7 +55,7 @@ impl Usage {
         read(view, &Self::key(workspace))
     }
 
-    /// Counts what the workspace has by reading all of it. It is for checks: it reads for long.
+    /// Counts the workspace's data by reading all of it, which takes long. It is for checks.
     ///
     /// # Errors
     /// Those of [`View::scan`].
@@ -65,7 +65,7 @@ impl Usage {
         Ok(found.into_values().next().unwrap_or_default().on(Self::default()))
     }
 
-    /// The key in [`Table::Meta`] of what a workspace uses.
+    /// Returns the key in [`Table::Meta`] of a workspace's counts.
     #[must_use]
     pub fn key(workspace: &WorkspaceId) -> Vec<u8> {
         key(workspace.as_str().as_bytes())
@@ -87,7 +87,7 @@ impl Usage {
 }
 
 impl Delta {
-    /// The counts after this change.
+    /// Returns the counts after this change.
     fn on(self, before: Usage) -> Usage {
         Usage {
             bytes: before.bytes.saturating_add_signed(self.bytes),
@@ -95,7 +95,7 @@ impl Delta {
         }
     }
 
-    /// Adds a record, or takes it away with a negative `sign`.
+    /// Adds a record, or subtracts it with a negative `sign`.
     fn add(&mut self, sign: i64, table: Table, key: &[u8], own_from: usize, value_bytes: u64) {
         let bytes = value_bytes.saturating_add(key.len() as u64);
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -160,7 +160,7 @@ pub(crate) fn counted(
             before => before?,
         };
         let after = delta.on(before);
-        // Nothing is left of a workspace that has nothing.
+        // A workspace without data has no record.
         let value = (after != Usage::default()).then(|| after.encode());
         if after != before {
             counts.push((key, value));
@@ -175,7 +175,7 @@ pub(crate) fn counted(
     Ok((counts, next))
 }
 
-/// What the workspaces have whose keys begin with `prefix`.
+/// Counts the data of the workspaces whose keys start with `prefix`.
 fn scan(view: &dyn View, prefix: &[u8]) -> Result<HashMap<Vec<u8>, Delta>, StoreError> {
     let mut found = HashMap::new();
     for table in Table::ALL.iter().copied().filter(|table| table.is_of_workspaces()) {
@@ -187,7 +187,7 @@ fn scan(view: &dyn View, prefix: &[u8]) -> Result<HashMap<Vec<u8>, Delta>, Store
     Ok(found)
 }
 
-/// Adds a record to what its workspace has.
+/// Adds a record to the counts of its workspace.
 fn note(found: &mut HashMap<Vec<u8>, Delta>, table: Table, key: &[u8], value: &[u8]) {
     if let Some(end) = key.iter().position(|byte| *byte == 0) {
         let delta = found.entry_ref(&key[..end]).or_default();

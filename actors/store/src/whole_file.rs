@@ -5,20 +5,20 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Mode of copies of the data: they hold everything that the server knows.
+/// The mode of copies of the data: they hold all of the server's secrets.
 const MODE: u32 = 0o600;
 
 /// The suffix of a file while it is written.
 pub(crate) const PART: &str = ".part";
 
-/// The name of a file while it is written.
+/// Returns the name of a file while it is written.
 pub(crate) fn part_of(path: &Path) -> PathBuf {
     let mut part = path.as_os_str().to_owned();
     part.push(PART);
     PathBuf::from(part)
 }
 
-/// Creates an empty file that only its user can read, in place of one that is there.
+/// Creates an empty file that only its user can read, in place of an existing one.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.create(true).truncate(true).write(true).mode(MODE).open(path)?;
@@ -33,8 +33,10 @@ pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Writes a file beside its place, syncs it, has it checked, and gives it the name that the check
-/// returns. If that fails, nothing is there. `failed` makes an error of the disk the caller's.
+/// Writes a file beside its place, syncs it, has it checked, and renames it.
+///
+/// The check returns the name. A failure leaves nothing. `failed` makes an error of the disk the
+/// caller's.
 pub(crate) fn write<T, U, E>(
     part: &Path,
     failed: impl Fn(&Path, &io::Error) -> E,
@@ -49,7 +51,7 @@ pub(crate) fn write<T, U, E>(
         Ok((written, checked))
     });
     if made.is_err() {
-        // Whoever wants the space or looks for a whole file finds nothing.
+        // A caller that needs the space or looks for a whole file finds nothing.
         fs::remove_file(part).ok();
     }
     made

@@ -27,7 +27,7 @@ use staging::{Need, Owner, Queue};
 /// Bounds of the writer's queue.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterOptions {
-    /// Most bytes that may be queued, 64 MiB unless set. A batch that would exceed it is refused.
+    /// The maximum bytes in the queue, 64 MiB unless set. A batch that would exceed it is refused.
     pub queued_bytes_max: usize,
 }
 
@@ -40,8 +40,10 @@ impl Default for WriterOptions {
 /// The number of a group commit of one writer, from 1 upwards.
 pub type GroupNumber = u64;
 
-/// Called once for each group in which a subscriber has a batch, with the group's number and
-/// whether it is durable. It runs on the writer's thread and must not block.
+/// Called once for each group with a batch of a subscriber.
+///
+/// It receives the group's number and whether it is durable. It runs on the writer's thread and
+/// must not block.
 pub type Notify = Box<dyn Fn(GroupNumber, Result<(), CommitError>) + Send + Sync>;
 
 /// One change of one record, borrowed for the length of a call.
@@ -55,7 +57,7 @@ pub struct ChangeRef<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// What one command of one workspace makes durable, all or none.
+/// The changes of one command of one workspace, which become durable all or none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Batch<'a> {
     /// Concatenated journal events.
@@ -66,7 +68,7 @@ pub struct Batch<'a> {
     pub log_first: u64,
     /// Bytes of all entries that were ever appended to the log before these.
     pub log_before: u64,
-    /// How many entries `log` holds.
+    /// The number of entries in `log`.
     pub log_count: u32,
     /// Changes of records. If two in one group name the same record, the later one wins.
     pub changes: &'a [ChangeRef<'a>],
@@ -75,7 +77,7 @@ pub struct Batch<'a> {
     pub deferrable: bool,
 }
 
-/// Why something was not made durable.
+/// The reason why a batch was not made durable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// The queue is full. Nothing was queued. [`Subscriber::submit`] never returns it.
@@ -109,7 +111,7 @@ impl From<CommitError> for Unavailable {
     }
 }
 
-/// Counters of what the writer made durable since it started.
+/// Counters of the durable commits since the writer's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriterStats {
     /// Group commits, each one fsync.
@@ -120,8 +122,10 @@ pub struct WriterStats {
     pub bytes: u64,
 }
 
-/// A handle of the writer's thread, cheap to clone. When the last clone is dropped, the thread ends
-/// as after [`stop`](Self::stop), but the drop does not wait for it.
+/// A handle of the writer's thread, cheap to clone.
+///
+/// When the last clone is dropped, the thread ends as after [`stop`](Self::stop), but the drop does
+/// not wait for it.
 #[derive(Clone)]
 pub struct Writer(Arc<Inner>);
 
@@ -136,15 +140,15 @@ impl Drop for Inner {
     }
 }
 
-/// What the thread, the writers and the subscribers share.
+/// The shared state of the thread, the writers and the subscribers.
 struct Shared {
     queue: Mutex<Queue>,
     wake: Condvar,
     healthy: AtomicBool,
-    /// Whether new work may be begun, as the queue said when it changed last.
+    /// Set if new work may be started, as of the queue's last change.
     has_room: AtomicBool,
     last_position: AtomicU64,
-    /// Milliseconds of the last commit's moment; 0 where none is known.
+    /// Milliseconds of the last commit's moment; 0 if none is known.
     last_moment: AtomicU64,
     groups: AtomicU64,
     batches: AtomicU64,
@@ -191,8 +195,9 @@ impl Writer {
         Self::start_by(store, options, None)
     }
 
-    /// The same, with the same errors, and stores with each commit its moment, which
-    /// [`last_moment`] reads.
+    /// Does the same, with the same errors, and stores its moment with each commit.
+    ///
+    /// [`last_moment`] reads it.
     pub fn start_dated(
         store: Arc<dyn Store>,
         options: WriterOptions,
@@ -214,11 +219,11 @@ impl Writer {
         Ok(Self(Arc::new(Inner { shared, thread: Mutex::new(Some(thread)) })))
     }
 
-    /// Returns a handle by which one workspace actor submits batches. `notify` is called with their
-    /// results.
+    /// Returns a handle by which one workspace actor submits batches.
     ///
-    /// Two subscribers of one workspace are independent. Each has its own notifications and its own
-    /// section of a frame. A new one begins behind everything that is queued.
+    /// `notify` is called with their results. Two subscribers of one workspace are independent.
+    /// Each has its own notifications and its own section of a frame. A new one starts behind
+    /// everything that is queued.
     #[must_use]
     pub fn subscribe(&self, workspace: WorkspaceId, notify: Notify) -> Subscriber {
         let owner = Owner { workspace, notify, failed: AtomicBool::new(false) };
@@ -228,8 +233,10 @@ impl Writer {
     }
 
     /// Makes changes of records durable, all or none, for callers that are not workspace actors.
+    ///
     /// The changes are staged at the first poll. Calls keep their order among each other, but not
-    /// to what subscribers submit: who needs that awaits the one before the other.
+    /// relative to the batches of subscribers. A caller that needs that order awaits the one before
+    /// the other.
     ///
     /// # Errors
     /// As for [`Subscriber::submit`]; [`CommitError::Store`] also when the commit itself failed.
@@ -237,8 +244,9 @@ impl Writer {
         self.wait_for(changes, false).await
     }
 
-    /// The same for what the engine itself must write: it is not refused for want of room. Callers
-    /// must bound it themselves, such as by one write under way for each actor.
+    /// Does the same for the engine's own writes, which are not refused for lack of room.
+    ///
+    /// Callers must bound them themselves, such as by one pending write for each actor.
     ///
     /// # Errors
     /// As for [`commit`](Self::commit), without [`CommitError::Full`].
@@ -263,8 +271,10 @@ impl Writer {
         receiver.await.unwrap_or(Err(CommitError::Closed))
     }
 
-    /// Commits what is queued, ends the thread and waits for it. Blocks. Later submits return
-    /// [`CommitError::Closed`]. If the store has failed, this does not wait until it is open again.
+    /// Commits the queue, ends the thread and waits for it. Blocks.
+    ///
+    /// Later submits return [`CommitError::Closed`]. If the store has failed, this does not wait
+    /// until it is open again.
     pub fn stop(&self) {
         self.0.shared.begin_stop();
         let mut thread = self.0.thread.lock();
@@ -278,7 +288,7 @@ impl Writer {
         }
     }
 
-    /// Whether the store is open, so that submits are accepted.
+    /// Returns whether the store is open, so that submits are accepted.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.0.shared.healthy.load(Ordering::Acquire)
@@ -290,27 +300,29 @@ impl Writer {
         self.0.shared.counts.load(Ordering::Acquire)
     }
 
-    /// Whether new work may be begun. Without room an actor must refuse a command before it has
-    /// changed anything, because a batch that is submitted cannot be refused any more.
+    /// Returns whether new work may be started.
+    ///
+    /// Without room an actor must refuse a command before it has changed anything, because a
+    /// submitted batch cannot be refused any more.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.0.shared.has_room.load(Ordering::Acquire)
     }
 
-    /// The number of the newest durable frame.
+    /// Returns the number of the newest durable frame.
     #[must_use]
     pub fn last_position(&self) -> Position {
         Position(self.0.shared.last_position.load(Ordering::Acquire))
     }
 
-    /// The moment of the last durable commit; `None` where none is known.
+    /// Returns the moment of the last durable commit; `None` if none is known.
     #[must_use]
     pub fn last_moment(&self) -> Option<Timestamp> {
         let millis = self.0.shared.last_moment.load(Ordering::Acquire);
         (millis > 0).then(|| Timestamp::from_millis(millis))
     }
 
-    /// Counters since the start, read without a lock.
+    /// Returns the counters since the start, read without a lock.
     #[must_use]
     pub fn stats(&self) -> WriterStats {
         let shared = &self.0.shared;
@@ -328,7 +340,7 @@ impl std::fmt::Debug for Writer {
     }
 }
 
-/// No index of a section.
+/// The value for a missing index of a section.
 const NO_SECTION: usize = usize::MAX;
 
 /// The handle by which one workspace submits batches to the group commit.
@@ -343,11 +355,11 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// Queues a batch for the next group commit that has room for it, and returns that group's
-    /// number. The batches of one subscriber are committed in the order of the calls. The
-    /// notification with this number reports the result. It covers all batches of this subscriber
-    /// in that group. It never comes before this call has queued the batch, but it may come before
-    /// the call returns.
+    /// Queues a batch for the next group commit that has room, and returns that group's number.
+    ///
+    /// The batches of one subscriber are committed in the order of the calls. The notification with
+    /// this number reports the result. It covers all batches of this subscriber in that group. It
+    /// never comes before this call has queued the batch, but it may come before the call returns.
     ///
     /// **After a failed commit that included its batches, a subscriber refuses every submit**,
     /// because new batches would be computed from a state that is not durable. The caller must
@@ -355,7 +367,7 @@ impl Subscriber {
     ///
     /// A full queue refuses no batch: its state has changed already. The caller asks
     /// [`Writer::has_room`] before it changes anything for a command. So the queue exceeds its
-    /// bound by one submit for each thread at most, and by what the engine must write itself.
+    /// bound at most by one submit for each thread, and by the engine's own writes.
     ///
     /// # Errors
     /// [`CommitError::TooLarge`] or [`CommitError::Closed`], with nothing queued;
@@ -376,7 +388,7 @@ impl Subscriber {
         })
     }
 
-    /// Has submitted deferrable batches committed at once, because a caller now waits for them.
+    /// Commits submitted deferrable batches at once, because a caller now waits for them.
     pub fn hurry(&self) {
         let mut queue = self.shared.queue.lock();
         let wake = !queue.groups.is_empty() && queue.call(false);
@@ -386,7 +398,7 @@ impl Subscriber {
         }
     }
 
-    /// The workspace that submits the batches.
+    /// Returns the workspace that submits the batches.
     #[must_use]
     pub fn workspace(&self) -> &WorkspaceId {
         &self.owner.workspace

@@ -56,17 +56,17 @@ const END: u8 = 2;
 const END_BYTES: usize = 3 * 8 + 32;
 /// A block ends with the row that makes it this long.
 const BLOCK_BYTES: usize = 4 << 20;
-/// The table of what actors keep in memory.
+/// The table of the actors' memory.
 pub const STATES: u8 = 255;
 
-/// What an archive is of.
+/// The origin of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveHeader {
     /// The log.
     pub log: LogId,
     /// The shard of the log.
     pub shard: u16,
-    /// The last entry that is in it.
+    /// The last entry that it includes.
     pub at: Mark,
     /// Engine time, in milliseconds.
     pub time_ms: u64,
@@ -76,29 +76,29 @@ pub struct ArchiveHeader {
     pub program: String,
 }
 
-/// How much is in an archive.
+/// The amount of data in an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArchiveCounts {
     /// Records of the view.
     pub records: u64,
     /// Workspaces.
     pub workspaces: u64,
-    /// Workspaces of which actors keep something in memory.
+    /// Workspaces with a state in the actors' memory.
     pub states: u64,
 }
 
-/// Why an archive could not be written or read.
+/// The reason why an archive could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// The file cannot be read or written.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is not what was written.
+    /// Its bytes are not those that were written.
     #[error("damaged at byte {offset}: {what}")]
     Damaged {
-        /// The offset of what cannot be read.
+        /// The offset of the unreadable bytes.
         offset: u64,
-        /// What is wrong.
+        /// The problem.
         what: &'static str,
     },
     /// It was written by a newer version of the program.
@@ -106,12 +106,12 @@ pub enum ArchiveError {
     Newer {
         /// The offset.
         offset: u64,
-        /// What is not known.
+        /// The kind of the unknown element.
         what: &'static str,
         /// Its number.
         number: u8,
     },
-    /// Something does not fit into its field.
+    /// A value does not fit into its field.
     #[error("{0} is too long for an archive")]
     TooLong(&'static str),
 }

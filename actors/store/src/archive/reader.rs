@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Position, Table};
 
-/// Most bytes of the header's fields.
+/// The maximum bytes of the header's fields.
 const FIELDS_BYTES_MAX: u32 = 128 * 1024;
 
 /// A row of an archive.
@@ -20,11 +20,11 @@ const FIELDS_BYTES_MAX: u32 = 128 * 1024;
 pub enum Row {
     /// A record of the view.
     Record(Table, Bytes, Bytes),
-    /// A workspace, and what actors keep in memory of it.
+    /// A workspace, and its state in the actors' memory.
     State(Bytes, Bytes),
 }
 
-/// Reads an archive block by block. What it gave is right only once it gave the end.
+/// Reads an archive block by block. Its rows are valid only once it has returned the end.
 pub struct ArchiveReader<R> {
     input: R,
     offset: u64,
@@ -76,25 +76,25 @@ impl<R: Read> ArchiveReader<R> {
         })
     }
 
-    /// What the archive is of.
+    /// Returns the origin of the archive.
     #[must_use]
     pub const fn header(&self) -> &ArchiveHeader {
         &self.header
     }
 
-    /// How much was read. At the end it is what was written.
+    /// Returns the amount of data that was read. At the end it is the amount that was written.
     #[must_use]
     pub const fn counts(&self) -> ArchiveCounts {
         self.found
     }
 
-    /// The bytes that were read.
+    /// Returns the number of bytes that were read.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The rows of the next block; `None` at the end, when everything was what was written.
+    /// Returns the rows of the next block; `None` at the end, once the whole archive is verified.
     ///
     /// # Errors
     /// See [`ArchiveError`].
@@ -126,7 +126,7 @@ impl<R: Read> ArchiveReader<R> {
         }
     }
 
-    /// Reads everything that is left, and returns how much there is.
+    /// Reads everything that is left, and returns the amount of data.
     ///
     /// # Errors
     /// See [`ArchiveError`].
@@ -202,7 +202,7 @@ impl<R: Read> ArchiveReader<R> {
     }
 }
 
-/// Reads exactly so many bytes. A length that is wrong takes no memory that the file does not fill.
+/// Reads exactly so many bytes. A wrong length takes no memory that the file does not fill.
 fn read(input: &mut impl Read, count: usize, offset: u64) -> Result<Vec<u8>, ArchiveError> {
     let mut bytes = Vec::new();
     input.by_ref().take(count as u64).read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! The format as bytes, and what becomes of damage.
+//! The format as bytes, and the effects of damage.
 
 use postrider_domain::golden::Sheet;
 use postrider_log::EntryHash;
@@ -120,7 +120,7 @@ fn any_changed_byte_is_found_and_any_other_length() {
     assert_eq!(longer, format!("damaged at byte {at}: there is more behind its end"));
 }
 
-/// Where the first block begins, and the one behind it.
+/// Returns the start of the first block, and that of the one behind it.
 fn blocks(bytes: &[u8]) -> (usize, usize) {
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let first = HEADER_BYTES + word(8) + 4;
@@ -136,7 +136,7 @@ fn forge(bytes: &mut [u8], block: usize, at: usize) {
     bytes[content.end..content.end + 4].copy_from_slice(&checksum);
 }
 
-/// Each block is what somebody wrote, and all of them together are not.
+/// Each block is one that was written, but they do not belong together.
 #[test]
 fn blocks_that_do_not_belong_together_are_found() {
     let whole = small();

@@ -1,4 +1,4 @@
-//! Writes a whole archive of a view and of what actors keep in memory.
+//! Writes a whole archive of a view and of the actors' memory.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use postrider_domain::WorkspaceId;
 use super::{ArchiveCounts, ArchiveError, ArchiveHeader, ArchiveWriter};
 use crate::{StoreError, Table, ViewSnapshot};
 
-/// Why a whole archive was not written.
+/// The reason why a whole archive was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteArchiveError {
     /// It cannot be written.
@@ -18,7 +18,7 @@ pub enum WriteArchiveError {
     Store(#[from] StoreError),
 }
 
-/// Writes all records of a view, and the states of the workspaces, which ascend.
+/// Writes all records of a view, and the states of the workspaces, which must ascend.
 ///
 /// # Errors
 /// See [`WriteArchiveError`].

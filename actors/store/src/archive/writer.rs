@@ -22,7 +22,7 @@ pub struct ArchiveWriter<W> {
 }
 
 impl<W: Write> ArchiveWriter<W> {
-    /// Begins an archive.
+    /// Starts an archive.
     ///
     /// # Errors
     /// [`ArchiveError::Io`], [`ArchiveError::TooLong`].
@@ -50,7 +50,7 @@ impl<W: Write> ArchiveWriter<W> {
         self.row(table.number(), key, value)
     }
 
-    /// Adds what actors keep in memory of a workspace. They ascend too, and follow all records.
+    /// Adds a workspace's state in the actors' memory. States ascend too, and follow all records.
     ///
     /// # Errors
     /// [`ArchiveError::Io`], [`ArchiveError::TooLong`].
@@ -96,7 +96,7 @@ impl<W: Write> ArchiveWriter<W> {
         }
         let block = std::mem::take(&mut self.block);
         self.put_block(ROWS, &block)?;
-        // Its memory is used again, unless one large value made it large.
+        // Its memory is reused, unless one large value made it large.
         if block.capacity() <= 2 * BLOCK_BYTES {
             self.block = block;
             self.block.clear();

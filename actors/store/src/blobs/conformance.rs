@@ -1,4 +1,4 @@
-//! What every place for contents must do, run on each of them.
+//! The contract of every store of contents, run on each of them.
 
 use std::cell::Cell;
 use std::io;
@@ -37,7 +37,7 @@ fn suite(blobs: impl Blobs) {
     let store = BlobStore::new(Arc::new(blobs));
     let unneeded = || Ok::<_, io::Error>(false);
     let one = keep(&store, &[b"one ", b"content"]);
-    // The same in other parts is the same.
+    // The same bytes in other parts are the same content.
     let again = keep(&store, &[b"one content"]);
     assert_eq!((one.hash, one.length), (again.hash, 11));
     let two = keep(&store, &[&[7; 100_000]]);
@@ -47,12 +47,12 @@ fn suite(blobs: impl Blobs) {
     assert_eq!(all(&store), expected);
     assert_eq!(read(&store, &hash).unwrap(), b"one content");
     assert_eq!(read(&store, &other).unwrap(), [7; 100_000]);
-    // What is given up leaves nothing.
+    // A content that is given up leaves nothing.
     let mut given_up = store.begin().unwrap();
     given_up.write(b"never").unwrap();
     drop(given_up);
     assert_eq!(all(&store), expected);
-    // It stays while anybody pins it, and while it is needed.
+    // It stays while it is pinned, and while it is needed.
     assert!(!store.remove_unless(&hash, unneeded).unwrap());
     drop(one);
     assert!(!store.remove_unless(&hash, unneeded).unwrap());
@@ -61,7 +61,7 @@ fn suite(blobs: impl Blobs) {
     let unknown = || Err::<bool, _>(io::Error::other("is not known"));
     assert!(store.remove_unless(&hash, unknown).is_err());
     assert_eq!(all(&store), expected);
-    // A reader that is under way goes on.
+    // A reader in progress continues.
     let mut reader = store.open(&hash).unwrap().unwrap();
     assert!(store.remove_unless(&hash, unneeded).unwrap());
     assert_eq!(reader.read_at(4, 100).unwrap(), b"content");
@@ -76,13 +76,13 @@ fn suite(blobs: impl Blobs) {
     looks_hold_nobody_up(&store, other);
 }
 
-/// While somebody looks whether a content is needed, others pin it and want it removed.
+/// While one task checks whether a content is needed, others pin it and want it removed.
 fn looks_hold_nobody_up(store: &BlobStore, other: BlobHash) {
-    // Whoever pinned it may have committed a record that names it.
+    // The task that pinned it may have committed a record that names it.
     let pins = || Ok::<_, io::Error>(store.pin(&other)?.is_none());
     assert!(!store.remove_unless(&other, pins).unwrap(), "a content went under a new record");
     assert_eq!(all(store), [other]);
-    // Whoever wants it removed may have removed the record that was found.
+    // The task that wants it removed may have removed the record that was found.
     let looks = Cell::new(0);
     let needed = || {
         looks.set(looks.get() + 1);
@@ -96,7 +96,7 @@ fn looks_hold_nobody_up(store: &BlobStore, other: BlobHash) {
     assert_eq!((looks.get(), all(store)), (2, Vec::new()));
 }
 
-/// Contents of which none goes before it may, and which reports when one is to go.
+/// Contents whose removal waits for a permission, and is reported when it starts.
 struct Slow {
     contents: MemoryBlobs,
     began: Sender<()>,
@@ -114,7 +114,7 @@ impl Blobs for Slow {
 
     fn remove(&self, hash: &BlobHash) -> io::Result<()> {
         self.began.send(()).unwrap();
-        // Bounded, so that a lock which is held meanwhile is a failure and no standstill.
+        // The wait is bounded, so that a lock that is held meanwhile is a failure and no deadlock.
         self.may
             .lock()
             .recv_timeout(std::time::Duration::from_secs(60))

@@ -1,4 +1,4 @@
-//! Contents as files: `<two hexadecimal digits>/<hash>`, which only the server's user can read.
+//! Contents as files: `<two hexadecimal digits>/<hash>`, readable only by the server's user.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{BlobHash, BlobReader, BlobWriter, Blobs};
 use crate::whole_file::sync_dir;
 
-/// Where contents are written before they have a name.
+/// The directory in which contents are written before they have a name.
 const UNFINISHED: &str = "tmp";
 
 /// Contents in a directory.
@@ -21,11 +21,12 @@ pub struct FileBlobs {
 }
 
 impl FileBlobs {
-    /// Opens the directory, and removes what an earlier process has not finished there. No other
-    /// process may use it.
+    /// Opens the directory, and removes the unfinished files of an earlier process.
+    ///
+    /// No other process may use it.
     ///
     /// # Errors
-    /// It cannot be made or read.
+    /// It cannot be created or read.
     pub fn open(dir: &Path) -> io::Result<Self> {
         make_dir(dir)?;
         let unfinished = dir.join(UNFINISHED);
@@ -36,14 +37,14 @@ impl FileBlobs {
         Ok(Self::at(dir))
     }
 
-    /// Those in a directory that is only read, and need not be there.
+    /// Returns the contents of a directory that is only read, and may be missing.
     #[must_use]
     pub fn at(dir: &Path) -> Self {
         Self { dir: dir.into(), next: AtomicU64::new(0) }
     }
 }
 
-/// Makes a directory that only the server's user can use, and its name durable.
+/// Creates a directory that only the server's user can use, and makes its name durable.
 fn make_dir(dir: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Ok(()) => sync_dir(dir.parent().unwrap_or(Path::new("."))),
@@ -60,7 +61,7 @@ fn path_of(dir: &Path, hash: &BlobHash) -> PathBuf {
     folder_of(dir, hash.0[0]).join(hash.to_string())
 }
 
-/// What is there; `None` of what is not.
+/// Returns `None` for a missing file.
 fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -99,7 +100,7 @@ impl Blobs for FileBlobs {
     }
 }
 
-/// A file without its name yet; what is left of it goes with it.
+/// A file that has no name yet; dropping it removes the rest.
 struct Unfinished {
     dir: Arc<Path>,
     path: PathBuf,
@@ -115,7 +116,7 @@ impl BlobWriter for Unfinished {
         let folder = folder_of(&self.dir, hash.0[0]);
         self.file.sync_all()?;
         make_dir(&folder)?;
-        // The same content may be there: this takes its place and is as durable.
+        // The same content may exist: this one replaces it and is as durable.
         fs::rename(&self.path, path_of(&self.dir, hash))?;
         sync_dir(&folder)
     }
@@ -123,7 +124,7 @@ impl BlobWriter for Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // Once it has its name there is nothing here.
+        // A file with its name is no longer here.
         fs::remove_file(&self.path).ok();
     }
 }
@@ -174,7 +175,7 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&dir.join("ba").join(hex)), 0o600);
         assert_eq!((mode(&dir), mode(&dir.join("ba"))), (0o700, 0o700));
-        // As after a crash.
+        // This is the state after a crash.
         std::mem::forget(store.begin().unwrap());
         let unfinished = || fs::read_dir(dir.join(UNFINISHED)).unwrap().count();
         assert_eq!(unfinished(), 1);

@@ -1,4 +1,4 @@
-//! Contents in memory, for engines that keep nothing.
+//! Contents in memory, for engines that store nothing.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Every checkpoint is read.
+//! Reads every checkpoint.
 
 use std::path::Path;
 
@@ -16,19 +16,19 @@ pub struct CheckedCheckpoint {
     pub position: Position,
     /// The bytes of its file.
     pub bytes: u64,
-    /// What is wrong with it.
+    /// Its problem, if there is one.
     pub problem: Option<String>,
-    /// The log that it is of and its mark, if it can be read.
+    /// Its log and its mark, if they can be read.
     pub(crate) of: Option<(LogId, Mark)>,
 }
 
 impl CheckedCheckpoint {
-    /// Its file, from the data directory on.
+    /// Returns its file, relative to the data directory.
     pub(super) fn file(&self) -> String {
         format!("{}/{:020}.ckpt", directory::CHECKPOINTS, self.position.0)
     }
 
-    /// Whether nothing says that it is of another log.
+    /// Returns whether it may be of this log.
     pub(super) fn may_be_of(&self, log: Option<LogId>) -> bool {
         log.is_none_or(|log| self.of.is_some_and(|(of, _)| of == log))
     }
@@ -50,7 +50,7 @@ pub(super) fn read(dir: &Path) -> Result<Vec<CheckedCheckpoint>, DirectoryError>
     Ok(checked)
 }
 
-/// A damaged checkpoint costs time, or nothing.
+/// Adds the problems of checkpoints. A damaged checkpoint costs time, or nothing.
 pub(super) fn problems(
     checkpoints: &mut [CheckedCheckpoint],
     log: Option<LogId>,

@@ -1,7 +1,7 @@
-//! A view is built anew, and compared with the one that is there.
+//! Rebuilds a view, and compares it with the existing one.
 //!
-//! It is built of a log that begins at 1, or of the oldest checkpoint and the log behind it. A
-//! checkpoint that the log comes past must have the records that were built by then.
+//! It is built from a log that starts at 1, or from the oldest checkpoint and the log behind it. A
+//! checkpoint that the log passes must have the records that were built by then.
 
 use std::fs;
 use std::io;
@@ -19,33 +19,36 @@ use crate::fjall::FjallView;
 use crate::log_store::decode;
 use crate::{Direction, MarkedView, Position, StoreError, Table, View};
 
-/// Where it is built.
+/// The directory in which it is built.
 const BUILT: &str = "view.check";
-/// Most records that are named; the others are counted.
+/// The maximum number of records that are named; the others are counted.
 const NAMED_MAX: u64 = 10;
 
-/// What the comparison with a view built anew came to.
+/// The outcome of the comparison with a rebuilt view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deep {
-    /// It was made.
+    /// The views were compared.
     Compared {
-        /// How many records the view that was built anew has.
+        /// The number of records in the rebuilt view.
         records: u64,
-        /// How many records differ.
+        /// The number of differing records.
         different: u64,
     },
-    /// It cannot be made.
+    /// The comparison is not possible.
     NotPossible(String),
 }
 
-/// What the log adds up to.
+/// The view that the log adds up to.
 struct Built {
     view: FjallView,
-    /// What was changed behind the mark that the view surely has: it may have that or not.
+    /// The records that changed behind the mark that the view certainly has.
+    ///
+    /// The view may or may not have these changes.
     open: HashSet<(Table, Vec<u8>)>,
 }
 
-/// Builds a view of the log, or of a checkpoint and the log behind it, and compares it with `view`.
+/// Builds a view from the log, or from a checkpoint and the log behind it, and compares it.
+///
 /// All checkpoints are whole and of the log.
 pub(super) fn compare(
     dir: &Path,
@@ -97,16 +100,16 @@ fn remove(beside: &Path) -> Result<(), DirectoryError> {
 
 struct Building<'a> {
     dir: &'a Path,
-    /// Those that it comes past, the newest one first.
+    /// The checkpoints that it passes, the newest one first.
     checkpoints: Vec<Checkpoint>,
-    /// Where it is noted what is wrong with them.
+    /// The list that receives their problems.
     checked: &'a mut [CheckedCheckpoint],
-    /// The mark that the view surely has.
+    /// The mark that the view certainly has.
     synced: Position,
 }
 
 impl Building<'_> {
-    /// Takes the records of the checkpoint, if there is one, and applies the log behind it.
+    /// Loads the records of the checkpoint, if there is one, and applies the log behind it.
     fn all(mut self, beside: &Path, base: Option<&Checkpoint>) -> Result<Built, DirectoryError> {
         let mut built = Built { view: FjallView::open(beside, options())?, open: HashSet::new() };
         let load =
@@ -115,7 +118,7 @@ impl Building<'_> {
         let stopped = StoppedLog::open(&self.dir.join(LOG)).map_err(StoreError::from)?;
         let (mut joiner, mut outcome) = (Joiner::default(), Ok(()));
         let read = stopped.inspect(&mut |entry, _, _| {
-            // An entry that the checkpoint has may be a part of a commit without its beginning.
+            // An entry that the checkpoint includes may be a part of a commit without its start.
             if outcome.is_ok() && entry.header.position > from.position {
                 outcome = self.apply(&mut joiner, entry, &mut built);
             }
@@ -150,7 +153,7 @@ impl Building<'_> {
     }
 }
 
-/// Says how a checkpoint differs from what was built up to its position.
+/// Describes the difference between a checkpoint and the view built up to its position.
 fn compare_checkpoint(
     checkpoint: &Checkpoint,
     built: &FjallView,
@@ -177,7 +180,7 @@ fn compare_checkpoint(
     Ok((different + missing > 0).then_some(what))
 }
 
-/// The problem of a checkpoint that differs. All were whole before.
+/// Returns the problem of a checkpoint that differs. All were whole before.
 fn other_records(checkpoint: &CheckedCheckpoint) -> Option<Problem> {
     let cost = "a view that is built of it is wrong: remove it while the view can be read";
     let (file, what) = (checkpoint.file(), checkpoint.problem.clone()?);
@@ -185,7 +188,7 @@ fn other_records(checkpoint: &CheckedCheckpoint) -> Option<Problem> {
     Some(Problem { position: Some(checkpoint.position), ..problem })
 }
 
-/// Compares in both directions. Returns how many records differ.
+/// Compares in both directions. Returns the number of differing records.
 fn differences(
     built: &Built,
     view: &FjallView,

@@ -1,4 +1,4 @@
-//! Every segment and every commit of the log is read, and compared with what the view applied.
+//! Reads every segment and commit of the log, and compares them with the view's mark.
 
 use std::path::Path;
 
@@ -11,11 +11,12 @@ use crate::directory::{DirectoryError, LOG};
 use crate::log_store::decode;
 use crate::{Position, StoreError};
 
-/// What stands in the way of a start that reads what cannot be read.
+/// The cost of a gap in a part that a start reads.
 const START_REFUSED: &str = "the server does not start";
 
-/// Reads the log. `of_checkpoints` are the marks of what a view would be built of. Returns those
-/// of them too that stand at another entry than the log has there.
+/// Reads the log. `of_checkpoints` are the marks of the checkpoints.
+///
+/// Also returns those of them at which the log has another entry.
 pub(super) fn read(
     dir: &Path,
     needs: &Needs,
@@ -127,13 +128,13 @@ fn witness(
     }
 }
 
-/// Decodes what the entries hold.
+/// Decodes the contents of the entries.
 #[derive(Default)]
 struct Bodies {
     joiner: Joiner,
-    /// What the view and the checkpoints stand at.
+    /// The marks of the view and the checkpoints.
     marks: Vec<Mark>,
-    /// Those at which the log has another entry.
+    /// The marks at which the log has another entry.
     other_history: Vec<Mark>,
     problems: Vec<Problem>,
     newer: Option<StoreError>,

@@ -1,4 +1,4 @@
-//! Every record is read.
+//! Reads every record.
 
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A directory is checked that is whole, and one with each kind of damage.
+//! Tests of the check on a whole directory, and on one with each kind of damage.
 
 mod checkpoints;
 
@@ -18,7 +18,7 @@ const SEGMENT_BYTES: u64 = 16 * 1024;
 
 struct Data {
     dir: TempDir,
-    /// What was committed last.
+    /// The last committed position.
     last: Position,
 }
 
@@ -32,7 +32,7 @@ fn options() -> DirectoryOptions {
 }
 
 impl Data {
-    /// A few segments of commits.
+    /// Returns a directory with a few segments of commits.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (store, _) = open(dir.path(), &options(), &|_, _| Ok(())).unwrap();
@@ -96,7 +96,7 @@ fn a_whole_directory_has_no_problem() {
 fn a_flipped_bit_in_any_segment_is_reported_with_its_place() {
     let data = Data::new();
     for segment in &data.segments() {
-        // In the header, in the first entry, and in one that others follow.
+        // The flips are in the header, in the first entry, and in one that others follow.
         for at in [100, 4_196, 7_000] {
             data.flip(segment, at);
             let checked = data.check(true);
@@ -225,7 +225,7 @@ fn append(data: &Data, table: u8) {
     log.close().unwrap();
 }
 
-/// As a power cut leaves it.
+/// The state is that after a power cut.
 #[test]
 fn what_the_view_may_lack_is_no_difference() {
     let data = Data::new();
@@ -248,7 +248,7 @@ fn a_view_is_compared_with_what_the_entry_behind_it_follows() {
     let data = Data::new();
     let snapshots = crate::SnapshotDir::open(data.path().join("snapshots")).unwrap();
     snapshots.write(data.last, std::iter::empty()).unwrap();
-    // The log begins right behind the view.
+    // The log starts right behind the view.
     let segments = data.segments();
     segments[..2].iter().for_each(|segment| std::fs::remove_file(segment).unwrap());
     let first: u64 = segments[2].file_stem().unwrap().to_str().unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! Checkpoints are whole or not there, two are kept, and what they need of the log stays.
+//! Tests that checkpoints are whole or missing, that two are kept, and that their log stays.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ thread_local! {
     static END: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// Has the making of checkpoints on this thread end at a step.
+/// Makes the writing of checkpoints on this thread end at a step.
 fn end_at(name: Option<&'static str>) {
     END.set(name);
 }
@@ -24,12 +24,12 @@ pub(super) fn step(name: &'static str) -> Result<(), CheckpointError> {
     if ends { Err(CheckpointError::GivenUp(format!("at {name}"))) } else { Ok(()) }
 }
 
-/// Writes what a store has now.
+/// Writes the current state of a store.
 pub(crate) fn write_of(store: &LogStore, out: &mut dyn Write) -> Result<(), CheckpointError> {
     write_with(store, &[("acme".parse().unwrap(), b"hot".to_vec())], out)
 }
 
-/// The same, with these states.
+/// Does the same, with these states.
 fn write_with(
     store: &LogStore,
     states: &[(WorkspaceId, Vec<u8>)],
@@ -48,7 +48,7 @@ fn write_with(
     written.map(drop).map_err(|error| CheckpointError::Source(error.to_string()))
 }
 
-/// Writes a checkpoint anew, whole, with something else in it.
+/// Rewrites a checkpoint, whole, with other contents.
 pub(crate) fn rewrite(checkpoint: &Checkpoint, change: impl Fn(&mut ArchiveHeader, &mut Vec<Row>)) {
     let mut header = checkpoint.header().unwrap();
     let mut all = Vec::new();
@@ -105,7 +105,7 @@ impl Rig {
         CheckpointDir::at(&self.dir.path().join("checkpoints"))
     }
 
-    /// Commits so many times, and makes a checkpoint.
+    /// Commits so many times, and writes a checkpoint.
     fn make(&self, commits: u8) -> Result<Made, CheckpointError> {
         for number in 0..commits {
             let change = Change::put(Table::Keys, [number], vec![number; 500]);
@@ -172,7 +172,7 @@ fn a_crash_at_any_step_leaves_whole_ones() {
         let ended = rig.make(10).unwrap_err();
         end_at(None);
         assert!(ended.to_string().contains(ending), "{ended}");
-        // What a crash leaves beside: an end of this process removes its part.
+        // A crash leaves this beside: an end of this process removes its part.
         fs::write(rig.dir.path().join("checkpoints").join(NEW), b"half").unwrap();
         for checkpoint in rig.checkpoints().all().unwrap() {
             checkpoint.verify().unwrap();
@@ -180,7 +180,7 @@ fn a_crash_at_any_step_leaves_whole_ones() {
         let there = rig.positions();
         let expected = if ending == "renamed" { vec![31, 21, 11] } else { vec![21, 11] };
         assert_eq!(there, expected, "{ending}");
-        // The log is kept for the second, which is at least as far back as it need be.
+        // The log is kept for the second, which is at least as far back as needed.
         assert_eq!(rig.checkpoints().log_needed_after().unwrap(), Position(there[1]));
         rig.make(10).unwrap();
         assert_eq!(rig.positions(), [41, there[0]], "{ending}");
@@ -198,7 +198,7 @@ fn no_half_file_stays_where_the_disk_is_full() {
         Err(CheckpointError::io(Path::new("x"), full))
     });
     assert!(matches!(full, Err(CheckpointError::Io { .. })));
-    // What was written is not what was meant.
+    // The written bytes are not the intended ones.
     let other = rig.checkpoints().write(|out| {
         write_of(&rig.store, out)?;
         out.write_all(b"more").map_err(|error| CheckpointError::io(Path::new("x"), error))

@@ -1,7 +1,7 @@
 //! A directory with a backup: archives, pieces of the log, and a list of them.
 //!
-//! Only what the list names counts. It is written last, so that a backup which is interrupted
-//! leaves the one before it as it was.
+//! Only listed files count. The list is written last, so that an interrupted backup leaves the
+//! previous one as it was.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{BufReader, Write};
@@ -28,7 +28,7 @@ pub struct BackupDir {
     _lock: File,
 }
 
-/// The files that a restore needs, and how far it goes.
+/// The files of a restore, and the position that it reaches.
 #[derive(Debug)]
 pub struct RestorePlan {
     dir: PathBuf,
@@ -40,11 +40,11 @@ pub struct RestorePlan {
 }
 
 impl BackupDir {
-    /// Opens the directory of a backup, or makes one where there is none.
+    /// Opens the directory of a backup, or creates one.
     ///
     /// # Errors
-    /// [`CopyError::NotEmpty`] when something else is there, [`CopyError::InUse`] when another
-    /// backup runs, and others of [`CopyError`].
+    /// [`CopyError::NotEmpty`] if it has other files, [`CopyError::InUse`] if another backup runs,
+    /// and others of [`CopyError`].
     pub fn open(dir: &Path) -> Result<Self, CopyError> {
         let io = |error: std::io::Error| CopyError::io(dir, &error);
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io)?;
@@ -53,7 +53,7 @@ impl BackupDir {
             for entry in fs::read_dir(dir).map_err(io)? {
                 let name = entry.map_err(io)?.file_name();
                 let name = name.to_string_lossy();
-                // A first backup that was interrupted has files that no list names.
+                // An interrupted first backup has files that no list names.
                 let is_own = [LOCK, "lost+found"].contains(&&*name)
                     || [".part", ".archive"].iter().any(|end| name.ends_with(end));
                 if !is_own {
@@ -75,20 +75,20 @@ impl BackupDir {
         Ok(Self { dir: dir.to_owned(), manifest, copied_bytes: 0, _lock: lock })
     }
 
-    /// The log that it is of and the mark that it reaches, unless it is new.
+    /// Returns its log and the mark that it reaches, unless it is new.
     #[must_use]
     pub fn end(&self) -> Option<(LogId, Mark)> {
         let manifest = self.manifest.as_ref()?;
         Some((manifest.log_id(), manifest.end()?))
     }
 
-    /// How many files it has.
+    /// Returns the number of its files.
     #[must_use]
     pub fn files(&self) -> usize {
         self.manifest.as_ref().map_or(0, |all| all.archives.len() + all.log.len())
     }
 
-    /// The bytes that were added since it was opened.
+    /// Returns the bytes that were added since it was opened.
     #[must_use]
     pub const fn copied_bytes(&self) -> u64 {
         self.copied_bytes
@@ -117,8 +117,9 @@ impl BackupDir {
         self.list(manifest)
     }
 
-    /// Adds the piece of the log that follows what it has, which `write` writes. Nothing is added
-    /// if the piece has no entries.
+    /// Adds the next piece of the log, which `write` writes.
+    ///
+    /// Nothing is added if the piece has no entries.
     ///
     /// # Errors
     /// Those of `write`; [`CopyError::NotEmpty`] when it is of another log;
@@ -181,7 +182,7 @@ impl BackupDir {
         Ok(())
     }
 
-    /// Removes what runs that were interrupted left. The list that does not name it is durable.
+    /// Removes the files of interrupted runs. The list that does not name them is durable.
     fn remove_unlisted(&self, manifest: &Manifest) -> Result<(), CopyError> {
         let io = |error: std::io::Error| CopyError::io(&self.dir, &error);
         for entry in fs::read_dir(&self.dir).map_err(io)? {
@@ -197,7 +198,7 @@ impl BackupDir {
     }
 }
 
-/// Whether a run gives a file this name, with a position in 20 digits or until it has one.
+/// Returns whether a run gives a file this name, with a position in 20 digits or a temporary one.
 fn is_made_by_a_run(name: &str) -> bool {
     let stem = name.strip_suffix(".archive").or_else(|| name.strip_suffix(".log"));
     stem.is_some_and(|stem| stem.len() == 20 && stem.bytes().all(|byte| byte.is_ascii_digit()))
@@ -213,7 +214,7 @@ fn must_follow(file: &Path, start: &Mark, before: &Mark) -> Result<(), CopyError
     Err(CopyError::Damaged(what))
 }
 
-/// Reads a piece in a file. The hash is that of what was read.
+/// Reads a piece in a file. The hash is that of the bytes read.
 fn read_piece(
     path: &Path,
     read: impl FnOnce(&mut PieceReader<&mut Hashing<BufReader<File>>>) -> Result<(), CopyError>,
@@ -227,7 +228,7 @@ fn read_piece(
 }
 
 impl RestorePlan {
-    /// What a restore of the backup in `dir` needs, to its end or to a position.
+    /// Plans a restore of the backup in `dir`, to its end or to a position.
     ///
     /// # Errors
     /// [`CopyError::NoSuchPosition`], and others of [`CopyError`].
@@ -260,19 +261,19 @@ impl RestorePlan {
         Ok(Self { dir: dir.to_owned(), log, archive, pieces, through, end: last })
     }
 
-    /// The log that the backup is of, and the mark that all of it reaches.
+    /// Returns the log of the backup, and the mark that all of it reaches.
     #[must_use]
     pub const fn end(&self) -> (LogId, Mark) {
         (self.log, self.end)
     }
 
-    /// The bytes of the files that it reads.
+    /// Returns the bytes of the files that it reads.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.pieces.iter().map(|part| part.bytes).fold(self.archive.bytes, u64::saturating_add)
     }
 
-    /// The archive that it begins with.
+    /// Returns the archive that it starts with.
     #[must_use]
     pub fn archive(&self) -> PathBuf {
         self.dir.join(&self.archive.file)

@@ -1,5 +1,4 @@
-//! Copies contents of files beside the records: those that are not there yet, each checked by its
-//! hash.
+//! Copies the contents of files beside the records: the missing ones, each checked by its hash.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,36 +10,36 @@ use crate::blobs::{BlobHash, BlobStore, Blobs, FileBlobs, Staged};
 /// Bytes that are read at once.
 const PART_BYTES: usize = 256 << 10;
 
-/// Where contents are copied from.
+/// The source of copied contents.
 pub trait Contents {
-    /// All that are there, in any order.
+    /// Returns all existing contents, in any order.
     ///
     /// # Errors
     /// [`CopyError`]: they cannot be listed.
     fn all(&self) -> Result<Vec<BlobHash>, CopyError>;
 
-    /// Writes one. Gives whether it is there.
+    /// Writes a content. Returns whether it exists.
     ///
     /// # Errors
     /// [`CopyError::Damaged`] when this one cannot be read, and others.
     fn copy(&self, hash: &BlobHash, out: &mut dyn Write) -> Result<bool, CopyError>;
 }
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CopiedContents {
-    /// How many contents the copy has of those that were listed.
+    /// The number of listed contents that the copy has.
     pub files: u64,
-    /// How many of them it did not have before.
+    /// The number of them that it did not have before.
     pub copied: u64,
-    /// How many bytes those have.
+    /// The bytes of these.
     pub bytes: u64,
-    /// Those that cannot be read, or are not what their names say; they are left out.
+    /// The contents that cannot be read or do not match their names; they are left out.
     pub damaged: Vec<BlobHash>,
 }
 
 impl CopiedContents {
-    /// Adds what was copied beside it.
+    /// Adds another result.
     pub fn add(&mut self, other: Self) {
         self.files += other.files;
         self.copied += other.copied;
@@ -74,7 +73,7 @@ fn unreadable(error: io::Error) -> CopyError {
     CopyError::Io(format!("the contents of files cannot be listed: {error}"))
 }
 
-/// How many bytes the contents in a directory have.
+/// Returns the bytes of the contents in a directory.
 ///
 /// # Errors
 /// [`CopyError`]: they cannot be listed.
@@ -85,8 +84,9 @@ pub fn contents_bytes(dir: &Path) -> Result<u64, CopyError> {
     Ok(lengths.into_iter().flatten().sum())
 }
 
-/// Copies the contents that a directory does not have yet; makes it, if there are any and it is not
-/// there. What is interrupted goes on the next time.
+/// Copies the contents that a directory does not have yet.
+///
+/// It creates the directory if there are any. An interrupted copy continues the next time.
 ///
 /// # Errors
 /// [`CopyError`]: they cannot be listed or written.
@@ -123,7 +123,7 @@ pub fn copy_contents(from: &dyn Contents, to: &Path) -> Result<CopiedContents, C
     Ok(copied)
 }
 
-/// Writes a content, and knows whether it was the writing that failed.
+/// Writes a content, and records whether the writing failed.
 struct Writing {
     staged: Staged,
     failed: Option<io::Error>,

@@ -1,4 +1,4 @@
-//! Why a copy could not be made or used.
+//! The reasons why a copy could not be made or used.
 
 use std::io;
 use std::path::Path;
@@ -10,19 +10,19 @@ use crate::checkpoints::CheckpointError;
 use crate::directory::DirectoryError;
 use crate::{SnapshotError, StoreError};
 
-/// Why a copy could not be made or used. The message names the file and what to do about it.
+/// The reason why a copy could not be made or used. The message names the file and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CopyError {
     /// Another process uses the directory.
     #[error("{0}")]
     InUse(String),
-    /// There is something where the copy should be made.
+    /// The place of the copy is not empty.
     #[error("{0}")]
     NotEmpty(String),
-    /// It is not what was written.
+    /// Its bytes are not those that were written.
     #[error("{0}")]
     Damaged(String),
-    /// What was acknowledged is missing.
+    /// Acknowledged data is missing.
     #[error("{0}")]
     Lost(String),
     /// A newer version wrote it.
@@ -34,19 +34,19 @@ pub enum CopyError {
     /// The disk is full.
     #[error("{0}")]
     NoSpace(String),
-    /// The backup does not reach there.
+    /// The backup does not reach the position.
     #[error("{0}")]
     NoSuchPosition(String),
-    /// What follows the position is missing from the log.
+    /// The log lacks the entries after the position.
     #[error("{0}")]
     Trimmed(String),
-    /// A file cannot be read or written, or is not there.
+    /// A file cannot be read or written, or is missing.
     #[error("{0}")]
     Io(String),
 }
 
 impl CopyError {
-    /// The error's name for programs.
+    /// Returns the error's name for programs.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl CopyError {
         }
     }
 
-    /// The error of a file or directory.
+    /// Returns the error of a file or directory.
     #[must_use]
     pub fn io(path: &Path, error: &io::Error) -> Self {
         let message = format!("{}: {error}", path.display());
@@ -72,7 +72,7 @@ impl CopyError {
         }
     }
 
-    /// The error of an archive in a file.
+    /// Returns the error of an archive in a file.
     #[must_use]
     pub fn archive(path: &Path, error: &ArchiveError) -> Self {
         let message = format!("{} is {error}", path.display());
@@ -85,7 +85,7 @@ impl CopyError {
     }
 }
 
-/// An error of the disk is a text by now.
+/// Converts an error of the disk that has become a text.
 fn failed(message: String) -> CopyError {
     if message.contains("No space left on device") {
         CopyError::NoSpace(message)

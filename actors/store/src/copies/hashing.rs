@@ -1,4 +1,4 @@
-//! Files of copies that are written whole or not at all, and readers that hash what they read.
+//! Files of copies that are written whole or not at all, and readers that hash their input.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -19,7 +19,7 @@ pub struct Written {
     pub sha256: String,
 }
 
-/// Hashes what is read through it.
+/// Hashes the bytes that are read through it.
 pub(super) struct Hashing<R> {
     inner: R,
     hasher: Sha256,
@@ -47,7 +47,7 @@ impl<R: Read> Read for Hashing<R> {
     }
 }
 
-/// Creates an empty file that only its user can read, in place of one that is there.
+/// Creates an empty file that only its user can read, in place of an existing one.
 pub(super) fn create(path: &Path) -> Result<File, CopyError> {
     whole_file::create(path).map_err(|error| CopyError::io(path, &error))
 }
@@ -55,7 +55,7 @@ pub(super) fn create(path: &Path) -> Result<File, CopyError> {
 /// An archive that is written to a file.
 pub type ArchiveFile = ArchiveWriter<BufWriter<File>>;
 
-/// Begins an archive in an empty file that only its user can read.
+/// Starts an archive in an empty file that only its user can read.
 ///
 /// # Errors
 /// [`CopyError`].
@@ -69,8 +69,9 @@ pub(super) fn sync_dir(dir: &Path) -> Result<(), CopyError> {
     whole_file::sync_dir(dir).map_err(|error| CopyError::io(dir, &error))
 }
 
-/// Writes a file beside its place, syncs it, has it checked, and gives it its name. If that fails,
-/// nothing is there.
+/// Writes a file beside its place, syncs it, has it checked, and gives it its name.
+///
+/// A failure leaves nothing.
 ///
 /// # Errors
 /// Those of `write` and `check`, and [`CopyError::Io`].

@@ -1,7 +1,7 @@
-//! Makes a data directory of an archive and of commits that follow it.
+//! Creates a data directory from an archive and the commits that follow it.
 //!
-//! Everything is made in a directory beside, in the place itself. Then it is moved, the view last:
-//! until the view is there, a server does not start, and another import begins anew.
+//! Everything is created in a directory within the place itself. Then it is moved, the view last.
+//! Until the view is there, a server does not start, and another import starts from the beginning.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -21,25 +21,26 @@ use crate::log_store::decode::changes_of;
 use crate::view::MarkedView;
 use crate::{Change, FjallOptions, Frame, SnapshotDir, StoreError, Table, View, ViewSnapshot};
 
-/// What may be in a directory that data is imported into: keys that were put there, and what every
-/// directory or file system has.
+/// The allowed files in the target of an import.
+///
+/// They are keys that an operator put there, and files of every directory or file system.
 const KEPT: [&str; 5] = ["admin.token", "demo.key", "lost+found", "master.key", "server.lock"];
-/// What an import that did not come to its end may have left.
+/// The files that an interrupted import may have left.
 const LEFT: [&str; 7] = [IMPORT, LOG, SNAPSHOTS, FORMAT_FILE, STORE, HELD, MEDIA];
-/// The file that says that the data is held back from the world.
+/// The file that holds the data back from the world.
 const HELD: &str = "held";
 
-/// Gives what is taken of a change: all of it, something else, or nothing.
+/// Filters a change: returns all of it, another one, or nothing.
 pub type Sieve<'a> = &'a mut dyn FnMut(Change) -> Result<Option<Change>, CopyError>;
 
-/// A data directory that is being made. Dropped before its end, it leaves nothing.
+/// A data directory that is being created. Dropped before its end, it leaves nothing.
 pub struct Import {
     dir: PathBuf,
     work: PathBuf,
     view: Option<FjallView>,
 }
 
-/// The length of an archive's file.
+/// Returns the length of an archive's file.
 ///
 /// # Errors
 /// [`CopyError::Io`]: it cannot be read, or is no file.
@@ -75,7 +76,7 @@ pub fn read_archive(
 }
 
 impl Import {
-    /// Fails unless data may be imported into a directory, which need not be there.
+    /// Fails unless data may be imported into a directory, which may be missing.
     ///
     /// # Errors
     /// [`CopyError::NotEmpty`], [`CopyError::Io`].
@@ -101,7 +102,7 @@ impl Import {
         Ok(())
     }
 
-    /// Begins to make a data directory. Its place must be locked.
+    /// Starts to create a data directory. Its place must be locked.
     ///
     /// # Errors
     /// Those of [`must_be_free`](Self::must_be_free).
@@ -109,7 +110,7 @@ impl Import {
         Self::must_be_free(dir)?;
         let work = dir.join(IMPORT);
         if work.exists() {
-            // The mark of an unfinished import goes last.
+            // The mark of an unfinished import is removed last.
             LEFT.iter().filter(|name| **name != IMPORT).try_for_each(|name| remove(dir, name))?;
             remove(dir, IMPORT)?;
         }
@@ -121,15 +122,15 @@ impl Import {
         Ok(import)
     }
 
-    /// The view that is being made.
+    /// Returns the view that is being built.
     ///
     /// # Errors
-    /// None: it is there until the end.
+    /// None: it exists until the end.
     pub fn view(&self) -> Result<&dyn View, StoreError> {
         Ok(self.marked()?)
     }
 
-    /// The same as it is now, to be read while it is changed.
+    /// Returns its current state, to be read while it changes.
     ///
     /// # Errors
     /// [`CopyError`].
@@ -141,7 +142,7 @@ impl Import {
         self.view.as_ref().ok_or_else(|| StoreError::Failed("the import has ended".into()))
     }
 
-    /// Takes everything of an archive. Gives what it is of, and the states of the workspaces.
+    /// Loads all of an archive. Returns its origin, and the states of the workspaces.
     ///
     /// # Errors
     /// [`CopyError`].
@@ -149,7 +150,7 @@ impl Import {
         self.load_through(archive, &mut |change| Ok(Some(change)))
     }
 
-    /// The same, but each record goes through the sieve.
+    /// Does the same, but each record goes through the sieve.
     ///
     /// # Errors
     /// [`CopyError`], also of the sieve.
@@ -177,7 +178,7 @@ impl Import {
         Ok(Loaded { header, counts, written, states })
     }
 
-    /// Takes a commit.
+    /// Applies a commit.
     ///
     /// # Errors
     /// [`CopyError`].
@@ -185,7 +186,7 @@ impl Import {
         self.apply_through(commit, &mut |change| Ok(Some(change)))
     }
 
-    /// The same, but each change goes through the sieve.
+    /// Does the same, but each change goes through the sieve.
     ///
     /// # Errors
     /// [`CopyError`], also of the sieve.
@@ -198,7 +199,7 @@ impl Import {
         Ok(self.marked()?.apply(&at, &changes)?)
     }
 
-    /// Takes changes at the mark that it has reached.
+    /// Applies changes at the mark that it has reached.
     ///
     /// # Errors
     /// [`CopyError`].
@@ -207,7 +208,7 @@ impl Import {
         Ok(view.apply(&view.applied()?, changes)?)
     }
 
-    /// Takes the contents of files in a directory.
+    /// Copies the contents of files in a directory.
     ///
     /// # Errors
     /// [`CopyError`].
@@ -215,7 +216,7 @@ impl Import {
         copy_contents(&FileBlobs::at(from), &self.work.join(MEDIA))
     }
 
-    /// Counts what the view has.
+    /// Counts the records of the view.
     ///
     /// # Errors
     /// [`CopyError`].
@@ -241,11 +242,12 @@ impl Import {
         Ok(counts)
     }
 
-    /// Ends it: the data stands at a mark, where the actors keep these states in memory. The log
-    /// begins there with a new identity.
+    /// Ends the import: the data is at a mark, with these states in the actors' memory.
+    ///
+    /// The log starts there with a new identity.
     ///
     /// # Errors
-    /// [`CopyError`]; nothing is there then.
+    /// [`CopyError`]; it then leaves nothing.
     pub fn finish(
         mut self,
         at: &Mark,
@@ -289,16 +291,16 @@ impl Import {
     }
 }
 
-/// What [`Import::load`] found.
+/// The result of [`Import::load`].
 #[derive(Debug)]
 pub struct Loaded {
-    /// What the archive is of.
+    /// The origin of the archive.
     pub header: ArchiveHeader,
-    /// How much there is.
+    /// The amount of data.
     pub counts: ArchiveCounts,
     /// The length and the hash of the file.
     pub written: Written,
-    /// What actors keep in memory, by workspace.
+    /// The states in the actors' memory, by workspace.
     pub states: Vec<(WorkspaceId, Vec<u8>)>,
 }
 
@@ -309,7 +311,7 @@ impl Drop for Import {
             // Its threads write until they end.
             FjallView::wait_until_closed(&self.work.join(VIEW)).ok();
         }
-        // What cannot be removed says that it is unfinished, to the next import and to a server.
+        // Files that cannot be removed mark it as unfinished, for the next import and for a server.
         if !is_done {
             let others = LEFT.iter().filter(|name| **name != IMPORT);
             others.for_each(|name| drop(remove(&self.dir, name)));
@@ -318,7 +320,7 @@ impl Drop for Import {
     }
 }
 
-/// Removes what an import made, if it is there.
+/// Removes the files of an import, if they exist.
 fn remove(dir: &Path, name: &str) -> Result<(), CopyError> {
     let path = dir.join(name);
     let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
@@ -330,7 +332,7 @@ fn remove(dir: &Path, name: &str) -> Result<(), CopyError> {
     }
 }
 
-/// The frame of journal events that a commit has.
+/// Returns the frame of journal events of a commit.
 ///
 /// # Errors
 /// [`CopyError::Damaged`], [`CopyError::NewerFormat`].

@@ -25,9 +25,9 @@ pub(super) struct Manifest {
     format: u32,
     /// The identity of the log, in hexadecimal digits.
     log_id: String,
-    /// Everything at one position.
+    /// The archives, each with everything at one position.
     pub(super) archives: Vec<Part>,
-    /// What was committed after a position, up to another.
+    /// The pieces of the log, each with the commits after a position, up to another.
     pub(super) log: Vec<Part>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Manifest {
 #[serde(deny_unknown_fields)]
 pub(super) struct Part {
     pub(super) file: String,
-    /// The position that it follows; of an archive there is none.
+    /// The position that it follows; an archive has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) after: Option<u64>,
     /// The position that it ends with.
@@ -60,13 +60,13 @@ impl Part {
         }
     }
 
-    /// Whether it names a file beside the list, and goes forward.
+    /// Returns whether it names a file beside the list, and its positions ascend.
     fn is_sound(&self) -> bool {
         let goes_on = self.after.is_none_or(|after| after < self.position);
         goes_on && self.end().is_some() && !self.file.contains('/')
     }
 
-    /// The mark that it ends with.
+    /// Returns the mark that it ends with.
     pub(super) fn end(&self) -> Option<Mark> {
         let hash = EntryHash(unhex(&self.hash)?);
         Some(Mark { position: Position(self.position), epoch: self.epoch, hash })
@@ -78,7 +78,7 @@ impl Manifest {
         Self { format: FORMAT, log_id: hex(&log.0), archives: Vec::new(), log: Vec::new() }
     }
 
-    /// Reads the list of a backup; `None` where there is none.
+    /// Reads the list of a backup; `None` if there is none.
     pub(super) fn read(dir: &Path) -> Result<Option<Self>, CopyError> {
         let path = dir.join(MANIFEST);
         let text = match fs::read(&path) {
@@ -112,7 +112,7 @@ impl Manifest {
         Ok(Some(read))
     }
 
-    /// Writes the list in place of the one before.
+    /// Writes the list in place of the previous one.
     pub(super) fn write(&self, dir: &Path) -> Result<(), CopyError> {
         let path = dir.join(MANIFEST);
         let text = serde_json::to_vec_pretty(self);
@@ -123,13 +123,13 @@ impl Manifest {
         write_file(&path, put, |_| Ok(())).map(drop)
     }
 
-    /// The log that it is of.
+    /// Returns its log.
     pub(super) fn log_id(&self) -> LogId {
         // It was checked when it was read.
         LogId(unhex(&self.log_id).unwrap_or_default())
     }
 
-    /// The mark that it reaches.
+    /// Returns the mark that it reaches.
     pub(super) fn end(&self) -> Option<Mark> {
         let parts = self.archives.iter().chain(&self.log);
         parts.filter_map(Part::end).max_by_key(|mark| mark.position)

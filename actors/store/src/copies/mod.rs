@@ -1,4 +1,4 @@
-//! Copies of a data directory: archives that become one, and backups that go on.
+//! Copies of a data directory: archives that become one, and incremental backups.
 
 mod backup;
 mod contents;

@@ -1,4 +1,4 @@
-//! The list of a cluster's backup: of how many shards it is. It is written when all of them are.
+//! The list of a cluster's backup: the number of shards. It is written after all their backups.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,24 +17,24 @@ const FORMAT: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardList {
     format: u32,
-    /// How many shards there are.
+    /// The number of shards.
     pub shards: u16,
 }
 
 impl ShardList {
-    /// The list of all shards of a cluster.
+    /// Returns the list of all shards of a cluster.
     #[must_use]
     pub const fn of(shards: u16) -> Self {
         Self { format: FORMAT, shards }
     }
 
-    /// The directory of a shard's backup.
+    /// Returns the directory of a shard's backup.
     #[must_use]
     pub fn directory(dir: &Path, shard: u16) -> PathBuf {
         dir.join(format!("shard-{shard:03}"))
     }
 
-    /// Whether this is the directory of a cluster's backup, whole or not.
+    /// Returns whether this is the directory of a cluster's backup, whole or not.
     #[must_use]
     pub fn is_of_cluster(dir: &Path) -> bool {
         dir.join(LIST).exists() || Self::directory(dir, 0).exists()
@@ -43,7 +43,7 @@ impl ShardList {
     /// Reads the list of a backup.
     ///
     /// # Errors
-    /// [`CopyError::Damaged`] where it is not there: the first backup did not come to its end.
+    /// [`CopyError::Damaged`] if it is missing: the first backup was not completed.
     pub fn read(dir: &Path) -> Result<Self, CopyError> {
         let path = dir.join(LIST);
         let text = match fs::read(&path) {
@@ -69,7 +69,7 @@ impl ShardList {
         }
     }
 
-    /// Writes the list in place of the one before.
+    /// Writes the list in place of the previous one.
     ///
     /// # Errors
     /// [`CopyError`].

@@ -1,4 +1,4 @@
-//! A directory that is made of copies has what they hold, and half of one is not used.
+//! Tests that a directory made from copies has their data, and that half of one is not used.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn put(value: u64) -> Change {
     Change::put(Table::Keys, *b"k", value.to_be_bytes())
 }
 
-/// A store with two commits of frames behind its claim.
+/// Returns a store with two commits of frames behind its claim.
 fn store() -> LogStore {
     let log = Arc::new(MemoryLog::new(&Start::new(LOG)));
     let store = LogStore::open(log, Arc::new(MemoryView::new()), Writes::default()).unwrap();
@@ -50,7 +50,7 @@ fn add_piece(backup: &mut BackupDir, store: &LogStore) -> Result<(), CopyError> 
     backup.add_piece(|out| Ok(store.write_piece(end.position, out).map(drop)?))
 }
 
-/// A backup of a store at 3, and of commits up to 5 in two pieces.
+/// Writes a backup of a store at 3, and of commits up to 5 in two pieces.
 fn backup(dir: &Path) -> LogStore {
     let store = store();
     let mut backup = BackupDir::open(dir).unwrap();
@@ -59,7 +59,7 @@ fn backup(dir: &Path) -> LogStore {
     for number in 4..=5 {
         store.commit(Group::new(Some(&frame(number, b"e")), &[put(number)])).unwrap();
         add_piece(&mut backup, &store).unwrap();
-        // There is nothing more.
+        // There are no further commits.
         add_piece(&mut backup, &store).unwrap();
     }
     assert_eq!(backup.files(), 3);
@@ -68,7 +68,7 @@ fn backup(dir: &Path) -> LogStore {
     store
 }
 
-/// What a restore does, but for the states.
+/// Does the same as a restore, except for the states.
 fn restore(from: &Path, to: &Path, position: u64) -> Result<Mark, CopyError> {
     let plan = RestorePlan::new(from, Some(Position(position)))?;
     let import = Import::begin(to)?;
@@ -122,7 +122,7 @@ fn a_restore_stands_where_it_was_asked_to() {
     }
 }
 
-/// A piece that a run adds has as many commits as came since.
+/// A piece that a run adds has as many commits as were made since.
 #[test]
 fn a_restore_ends_in_the_midst_of_a_piece_and_is_held_if_it_was_asked_to() {
     let (_dir, from, to) = made();
@@ -155,7 +155,7 @@ fn an_import_that_ends_early_leaves_nothing_or_what_is_refused() {
     }
     let refused = open(&to).err().unwrap().to_string();
     assert!(refused.contains("did not come to its end"), "{refused}");
-    // Its view is still open in this process, so another name does for its removal.
+    // Its view is still open in this process, so its removal is simulated by another name.
     std::fs::rename(to.join("import.tmp/view"), to.join("import.tmp/other")).unwrap();
     restore(&from, &to, 4).unwrap();
     assert!(!to.join("held").exists() && !to.join("import.tmp").exists());
@@ -214,7 +214,7 @@ fn any_damage_of_a_backup_is_found() {
                 bad[at] ^= bit;
                 std::fs::write(&file, &bad).unwrap();
                 let Err(error) = read(&from) else {
-                    // Spaces between values hold nothing.
+                    // Spaces between values have no meaning.
                     let is_space = file.ends_with("manifest.json") && bad[at].is_ascii_whitespace();
                     assert!(is_space, "{} at {at}", file.display());
                     continue;

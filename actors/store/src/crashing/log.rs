@@ -1,4 +1,4 @@
-//! The log of the crashing store: it distinguishes what was synced from what was only written.
+//! The log of the crashing store: it distinguishes synced entries from written ones.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -17,13 +17,13 @@ pub(super) struct ScriptedLog(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// What is shown.
+    /// The visible log.
     shown: MemoryLog,
     /// The log before the trims since the last sync, which a crash may undo.
     before_trim: Option<MemoryLog>,
-    /// The entries of a commit that was written and not synced.
+    /// The entries of a commit that was written but not synced.
     unsynced: Vec<Bytes>,
-    /// How each of the next appends fails; `None` for one that succeeds.
+    /// The failure of each of the next appends; `None` for success.
     script: VecDeque<Option<CrashOutcome>>,
     failed_reopens: usize,
     failed: bool,
@@ -61,7 +61,7 @@ impl ScriptedLog {
         self.0.lock().failed_reopens = count;
     }
 
-    /// How many appends succeeded.
+    /// Returns the number of successful appends.
     pub(super) fn appends(&self) -> u64 {
         self.0.lock().appends
     }
@@ -70,7 +70,7 @@ impl ScriptedLog {
         self.0.lock().unsynced.iter().map(Bytes::len).sum()
     }
 
-    /// Fails from now on. Returns what a new process finds.
+    /// Fails from now on. Returns the log that a new process finds.
     pub(super) fn crash(&self, keep: Keep) -> Self {
         let mut state = self.0.lock();
         state.crashed = true;
@@ -125,7 +125,7 @@ impl State {
         Err(AppendError::Unknown("an injected failure".into()))
     }
 
-    /// Recovers from what was written. Everything that is shown from now on is synced.
+    /// Recovers from the written entries. Everything visible from now on is synced.
     fn recover(&mut self) {
         let unsynced = std::mem::take(&mut self.unsynced);
         self.shown.restore(&unsynced);

@@ -15,7 +15,7 @@ impl Subject for CrashingStore {
     }
 }
 
-/// Every opening finds what a crash left that kept nothing unsynced.
+/// Each opening finds the state after a crash that kept nothing unsynced.
 struct CrashEachTime(Mutex<CrashingStore>);
 
 impl Subject for CrashEachTime {
@@ -75,7 +75,7 @@ fn two_commits_the_second_fails(outcome: CrashOutcome) -> CrashingStore {
     store
 }
 
-/// How many frames there are, and the record.
+/// Returns the number of frames, and the record.
 fn contents(store: &CrashingStore) -> (u64, String) {
     let value = store.get(Table::Keys, b"k").unwrap().unwrap();
     (numbers(store, 0).len() as u64, String::from_utf8(value).unwrap())

@@ -1,8 +1,8 @@
-//! A view that is missing, damaged, or not of the log is built anew.
+//! Rebuilds a view that is missing, damaged, or not of the log.
 //!
-//! It is built of the newest whole checkpoint and the log behind it, or of a log that begins at 1,
-//! in a directory beside. Then the old one is put aside as `view.bad`, the new one takes its name,
-//! and `view.bad` goes. A start after a crash begins anew, or finds it done.
+//! It is built from the newest whole checkpoint and the log behind it, or from a log that starts at
+//! 1, in a directory beside. Then the old one is put aside as `view.bad`, the new one takes its
+//! name, and `view.bad` is removed. A start after a crash starts again, or finds it done.
 
 #[cfg(test)]
 mod tests;
@@ -26,18 +26,18 @@ use crate::view::MarkedView;
 use crate::whole_file::sync_dir;
 use crate::{Direction, FjallOptions, Position, StoreError, Table, View, snapshot};
 
-/// Where a view is built.
+/// The directory in which a view is built.
 const BUILT: &str = "view.rebuild";
-/// What could not be used, until the new one has its name.
+/// The name of the unusable view, until the new one has its name.
 const BAD: &str = "view.bad";
-/// Bytes after which the progress is reported.
+/// The bytes after which the progress is reported.
 const REPORTED_EVERY: u64 = 1 << 20;
 
-/// Where a crash in the midst of it is tried.
+/// The steps at which tests simulate a crash.
 #[cfg(test)]
 pub(super) const STEPS: [&str; 4] = ["built", "aside", "named", "removed"];
 
-/// Opens the store with what was opened of the view, or builds that anew.
+/// Opens the store with the opened view, or rebuilds that.
 pub(super) fn open_or_rebuild(
     dir: &Path,
     options: &DirectoryOptions,
@@ -70,8 +70,9 @@ pub(super) fn open_or_rebuild(
     Ok(LogStore::open(Arc::new(log), Arc::new(view), options.writes.clone())?)
 }
 
-/// Reads every record of the view, and builds it anew if one cannot be read. Returns whether it
-/// did. Nobody may use the directory.
+/// Reads every record of the view, and rebuilds it if one cannot be read.
+///
+/// Returns whether it did. The directory must not be in use.
 pub(super) fn rebuild_if_unreadable(
     dir: &Path,
     options: &DirectoryOptions,
@@ -90,7 +91,7 @@ pub(super) fn rebuild_if_unreadable(
     Ok(true)
 }
 
-/// Why a record of a view cannot be read, if one cannot.
+/// Returns the reason why a record of a view cannot be read, if there is one.
 fn unreadable(view: &FjallView) -> Result<Option<String>, StoreError> {
     for &table in Table::ALL {
         let read =
@@ -119,7 +120,7 @@ pub(super) fn open_log(
     Ok(FileLog::open(&dir.join(LOG), files, start)?)
 }
 
-/// The last position that is known without the view to have been acknowledged.
+/// Returns the last position that was certainly acknowledged, without the view.
 fn witnessed(dir: &Path) -> Result<Position, DirectoryError> {
     let checkpoints = CheckpointDir::at(&dir.join(CHECKPOINTS)).all()?;
     let checkpoint = checkpoints.first().map(|newest| newest.position);
@@ -127,7 +128,7 @@ fn witnessed(dir: &Path) -> Result<Position, DirectoryError> {
     Ok(checkpoint.max(snapshot).unwrap_or(Position::START))
 }
 
-/// Why a view is not one of this log that the log leads on from.
+/// Returns the reason why a view does not belong to this log, or the log does not continue from it.
 fn misfit(log: &FileLog, view: &FjallView) -> Result<Option<String>, StoreError> {
     if view.log()?.is_some_and(|of| of != log.id()) {
         return Ok(Some("the view is of another log".into()));
@@ -151,7 +152,7 @@ fn behind(at: Position, first: Position) -> String {
     format!("the view ends at {at}, and the log begins at {first}")
 }
 
-/// Builds it of the first checkpoint that is whole, the newest one first.
+/// Builds it from the first checkpoint that is whole, the newest one first.
 fn rebuild(
     dir: &Path,
     log: &FileLog,
@@ -205,7 +206,7 @@ fn rebuild_from_any(
     Err(StoreError::Damaged(what).into())
 }
 
-/// Builds a view of a checkpoint and of the log behind it, and closes it.
+/// Builds a view from a checkpoint and the log behind it, and closes it.
 fn build(
     dir: &Path,
     log: &FileLog,
@@ -252,7 +253,7 @@ fn fill(
     Ok(())
 }
 
-/// Puts the records of a checkpoint into a view, if the log leads on from it.
+/// Loads the records of a checkpoint into a view, if the log continues from it.
 fn load(
     log: &FileLog,
     view: &FjallView,
@@ -267,7 +268,7 @@ fn load(
     })
 }
 
-/// Gives the view that was built its name.
+/// Gives the built view its name.
 fn exchange(dir: &Path) -> Result<(), DirectoryError> {
     let (view, bad) = (dir.join(VIEW), dir.join(BAD));
     clear(&bad)?;
@@ -283,7 +284,7 @@ fn exchange(dir: &Path) -> Result<(), DirectoryError> {
     step("removed")
 }
 
-/// Removes what a crash left of one that was built. What was put aside stays until there is a view.
+/// Removes the unfinished view of a crash. The old view stays until there is a new one.
 fn forget_attempt(dir: &Path) -> Result<(), DirectoryError> {
     clear(&dir.join(BUILT))?;
     if dir.join(VIEW).is_dir() { clear(&dir.join(BAD)) } else { Ok(()) }
@@ -298,7 +299,7 @@ fn clear(path: &Path) -> Result<(), DirectoryError> {
     }
 }
 
-/// Reports how far it is, now and then.
+/// Reports the progress now and then.
 struct Reporter<'a> {
     rebuilding: &'a Rebuilding,
     progress: Progress,
@@ -317,7 +318,7 @@ impl Reporter<'_> {
     }
 
     fn reach(&mut self, done: u64) {
-        // What is left of an entry beside its body is not counted.
+        // The bytes of an entry besides its body are not counted.
         self.progress.done = done.min(self.progress.total);
         if done >= self.last + REPORTED_EVERY {
             self.last = done;
@@ -326,7 +327,7 @@ impl Reporter<'_> {
     }
 }
 
-/// A step is done. Tests end it here.
+/// Ends a step. Tests end the rebuild here.
 #[cfg(not(test))]
 #[expect(clippy::unnecessary_wraps, reason = "a test has it fail")]
 const fn step(_name: &'static str) -> Result<(), DirectoryError> {

@@ -1,4 +1,4 @@
-//! Tests of the directory: its formats, and a conversion that ends anywhere.
+//! Tests of the directory: its formats, and a conversion that ends at any step.
 
 use std::ops::ControlFlow;
 
@@ -216,7 +216,7 @@ fn what_is_only_read_keeps_its_format() {
     assert_eq!(names(&none), [""; 0]);
 }
 
-/// A view or a log that is missing is not begun anew.
+/// A missing view or log is not created again.
 #[test]
 fn a_lost_part_is_not_taken_for_a_new_one() {
     for part in [LOG, VIEW] {

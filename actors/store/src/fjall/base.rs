@@ -14,17 +14,20 @@ use crate::{Change, Direction, StoreError, Table, Visit};
 use super::failure::{damaged_or_failed, failed};
 use super::options::FjallOptions;
 
-/// A commit waits while this many sealed memtables of a keyspace are not flushed. At four of them
-/// fjall itself would wait, and it would wait forever if its workers had failed by then.
+/// The number of sealed memtables of a keyspace at which a commit waits for their flush.
+///
+/// At four of them fjall itself would wait, and it would wait forever if its workers had failed by
+/// then.
 const SEALED_MEMTABLES_MAX: usize = 3;
-/// A commit also waits while level 0 has this many tables. fjall itself would wait at 30.
+/// The number of tables in level 0 at which a commit also waits. fjall itself would wait at 30.
 const NEW_TABLES_MAX: usize = 24;
-/// How often a waiting commit checks again.
+/// The time between two checks of a waiting commit.
 const BACK_PRESSURE_POLL: Duration = Duration::from_millis(1);
 /// fjall's threads: one flushes memtables, one compacts.
 const WORKERS: usize = 2;
-/// Most table files that fjall keeps open. Whoever bounds what else is open counts on the store
-/// needing no more than twice as many descriptors.
+/// The maximum number of table files that fjall keeps open.
+///
+/// The limits of other open files assume that the store needs at most twice as many descriptors.
 const OPEN_FILES: usize = 128;
 /// Bytes of a block in keyspaces whose records are mostly read one at a time.
 pub(super) const SMALL_BLOCKS: u32 = 4 * 1024;
@@ -53,7 +56,7 @@ impl Base {
         Ok(base)
     }
 
-    /// Opens or makes a keyspace.
+    /// Opens or creates a keyspace.
     pub(super) fn keyspace(
         &self,
         name: &str,
@@ -84,7 +87,7 @@ impl Base {
         Ok(bytes.map(u64::from))
     }
 
-    /// A batch of changes.
+    /// Returns a batch of changes.
     pub(super) fn batch(
         &self,
         changes: &[Change],
@@ -104,8 +107,9 @@ impl Base {
         Ok(batch)
     }
 
-    /// Waits while a keyspace has too much to flush. Fails if fjall's workers have failed, because
-    /// then it will never be flushed.
+    /// Waits while a keyspace has too much to flush.
+    ///
+    /// Fails if fjall's workers have failed, because then it will never be flushed.
     pub(super) fn wait_for_capacity(&self, keyspace: &Keyspace) -> Result<(), StoreError> {
         while keyspace.sealed_memtable_count() >= SEALED_MEMTABLES_MAX
             || keyspace.l0_table_count() >= NEW_TABLES_MAX
@@ -128,7 +132,7 @@ impl Base {
         self.scan_at(&self.database.snapshot(), (table, prefix), from, direction, visit)
     }
 
-    /// Scans what a snapshot shows.
+    /// Scans a snapshot.
     pub(super) fn scan_at(
         &self,
         snapshot: &Snapshot,

@@ -13,7 +13,7 @@ use crate::StoreError;
 
 use super::open::{LOCK_ATTEMPTS, VERSION_FILE, io_failed, lock};
 
-/// Creates the database in `dir`, unless there is one. The directory must be empty or missing.
+/// Creates the database in `dir`, unless it exists. The directory must be empty or missing.
 pub(super) fn create_if_missing(
     dir: &Path,
     create: impl FnOnce(&Path) -> Result<(), StoreError>,
@@ -30,7 +30,7 @@ pub(super) fn create_if_missing(
     finish(&new, dir).map_err(io_failed)
 }
 
-/// Removes what a crash left behind.
+/// Removes the remains of a crash.
 fn clear(new: &Path) -> Result<(), StoreError> {
     if !new.try_exists().map_err(io_failed)? {
         return Ok(());

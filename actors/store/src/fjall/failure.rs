@@ -4,7 +4,7 @@ use ::fjall::{Error, LsmError};
 
 use crate::StoreError;
 
-/// Maps an error of a write. Whatever it says, the outcome of the write is unknown.
+/// Maps an error of a write. Whatever the error, the outcome of the write is unknown.
 pub(super) fn failed(error: Error) -> StoreError {
     StoreError::Failed(error.to_string())
 }
@@ -19,7 +19,7 @@ pub(super) fn damaged_or_failed(error: Error) -> StoreError {
     }
 }
 
-/// Whether an I/O error means that the bytes read were invalid or too few.
+/// Returns whether an I/O error means that the bytes read were invalid or too few.
 fn is_garbage(error: &Error) -> bool {
     use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     let (Error::Io(error) | Error::Storage(LsmError::Io(error))) = error else {

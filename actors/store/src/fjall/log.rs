@@ -1,11 +1,11 @@
 //! Reads fjall's write-ahead log to find the end of its whole batches.
 //!
 //! Every entry of the log is a batch: a start with its number of items, the items, an end with
-//! their checksum. A crash can tear those that were not synced, and their parts may reach the disk
-//! in any order. fjall refuses a log whose last batch has its end and lacks something before it. On
-//! the other hand fjall silently drops everything behind a batch whose first bytes are invalid. So
-//! this module finds the end, and fjall reads only whole batches. What was synced must not be taken
-//! for torn: [`Behind`] says what proves it.
+//! their checksum. A crash can tear the unsynced ones, and their parts may reach the disk in any
+//! order. A log whose last batch has its end and lacks a part before it is refused by fjall. On the
+//! other hand fjall silently drops everything behind a batch whose first bytes are invalid. So this
+//! module finds the end, and fjall reads only whole batches. A synced batch must not be taken for
+//! torn: [`Behind`] names the proof that it was synced.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -21,7 +21,7 @@ const START: u8 = 1;
 const ITEM: u8 = 2;
 const END: u8 = 3;
 const CLEAR: u8 = 4;
-/// The key by which a view says up to where it is synced. No record has such a key.
+/// The key under which a view stores its synced position. No record has such a key.
 pub(super) const SYNCED_KEY: &[u8; 26] = b"\0synced view of postrider\0";
 /// Bytes of a start: its tag, the number of items, the number of the batch.
 const START_BYTES: usize = 1 + 4 + 8;
@@ -29,13 +29,13 @@ const START_BYTES: usize = 1 + 4 + 8;
 /// The end of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
-    /// Bytes of the whole batches at its beginning.
+    /// The bytes of the whole batches at its start.
     pub(super) whole: u64,
-    /// Bytes of an unfinished batch behind them, without the zeros at the very end.
+    /// The bytes of an unfinished batch behind them, without the zeros at the very end.
     pub(super) torn: u64,
 }
 
-/// What proves, behind an incomplete batch, that it had been synced.
+/// The proof, behind an incomplete batch, that it had been synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Behind {
     /// Any whole batch: each was synced before the next one.
@@ -47,8 +47,8 @@ pub(super) enum Behind {
 /// Finds the end of a log.
 ///
 /// # Errors
-/// [`StoreError::Damaged`] when something follows an incomplete batch that shows that it had been
-/// synced, so that it is damaged and not unfinished.
+/// [`StoreError::Damaged`] if an incomplete batch is followed by a proof that it had been synced.
+/// It is then damaged and not unfinished.
 pub(super) fn end_of(log: &Path, behind: Behind) -> Result<End, StoreError> {
     let io_failed = |error: io::Error| StoreError::Failed(error.to_string());
     let mut file = BufReader::with_capacity(128 * 1024, File::open(log).map_err(io_failed)?);
@@ -68,7 +68,7 @@ pub(super) fn end_of(log: &Path, behind: Behind) -> Result<End, StoreError> {
 /// A whole batch.
 struct Whole {
     bytes: u64,
-    /// Whether it writes [`SYNCED_KEY`].
+    /// Set if it writes [`SYNCED_KEY`].
     marks_sync: bool,
 }
 
@@ -125,13 +125,15 @@ fn read_item<R: Read>(log: &mut Counted<'_, R>) -> io::Result<bool> {
     }
 }
 
-/// Reads the rest, without the zeros at its end. fjall preallocates a log with zeros, mostly some
-/// 64 MiB at each start. So whole blocks of zeros are found by one comparison of memory.
+/// Reads the rest, without the zeros at its end.
+///
+/// fjall preallocates a log with zeros, mostly some 64 MiB at each start. So whole blocks of zeros
+/// are found by one comparison of memory.
 fn without_zeros(log: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut rest = Vec::new();
     let mut block = vec![0; 128 * 1024];
     let no_bytes = vec![0; block.len()];
-    // Zeros that were read and not added yet. They are added once something else follows.
+    // The zeros that were read and not added yet. They are added once another byte follows.
     let mut zeros = 0;
     loop {
         let read = log.read(&mut block)?;
@@ -154,7 +156,7 @@ fn without_zeros(log: &mut impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Whether a whole batch that proves it begins anywhere.
+/// Returns whether a whole batch that proves it starts anywhere.
 fn holds(bytes: &[u8], behind: Behind) -> bool {
     let proves = |batch: Whole| behind == Behind::AnyBatch || batch.marks_sync;
     let may_begin = |at: &usize| {

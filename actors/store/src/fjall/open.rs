@@ -23,15 +23,15 @@ const COPY_SUFFIX: &str = ".jnl.copy";
 /// Attempts, and the delay between two, to take a lock that is just being released.
 pub(super) const LOCK_ATTEMPTS: (u32, Duration) = (100, Duration::from_millis(10));
 
-/// How often a lock is tried.
+/// The number of attempts to take a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attempts {
     One,
-    /// Until a database that this process closed has ended.
+    /// Retries until a database that this process closed has ended.
     Many,
 }
 
-/// Fails where there is no database.
+/// Fails if there is no database.
 pub(super) fn must_exist(dir: &Path) -> Result<(), StoreError> {
     if dir.join(VERSION_FILE).try_exists().map_err(io_failed)? {
         return Ok(());
@@ -76,23 +76,24 @@ pub(super) fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError
     Err(StoreError::Locked)
 }
 
-/// Replaces the newest write-ahead log, and any other whose end is torn, by a fresh, synced copy of
-/// its whole batches.
+/// Replaces the newest write-ahead log, and others with a torn end, by a synced copy.
 ///
-/// After a failed fsync the kernel may consider the pages that it could not write clean. They read
-/// as written, and no later fsync writes them. Commits that are appended behind them and
-/// acknowledged would be lost with them, because a log ends at its first invalid batch. The copy
-/// has no such pages. It is made at each opening, because the process in which the fsync failed may
-/// have ended, and nothing records that. Older logs were synced before the newer one was begun, and
-/// tables are synced before anything refers to them.
+/// The copy is fresh and has the whole batches. After a failed fsync the kernel may consider the
+/// pages that it could not write clean. They read as written, and no later fsync writes them.
+/// Commits that are appended behind them and acknowledged would be lost with them, because a log
+/// ends at its first invalid batch. The copy has no such pages.
 ///
-/// The end of an older log can be torn if a commit failed half-way and fjall began a new log before
-/// it was closed.
+/// It is made at each opening, because the process with the failed fsync may have ended, and
+/// nothing records that. Older logs were synced before the newer one was started, and tables are
+/// synced before anything refers to them.
+///
+/// The end of an older log can be torn if a commit failed half-way and fjall started a new log
+/// before it was closed.
 fn renew_logs(
     dir: &Path,
     end_of: &dyn Fn(&Path) -> Result<End, StoreError>,
 ) -> Result<(), StoreError> {
-    // The format of another version's logs is unknown. fjall refuses them or reports what to do.
+    // The format of another version's logs is unknown. fjall refuses them or reports the problem.
     if !is_of_known_version(dir).map_err(io_failed)? {
         return Ok(());
     }
@@ -132,7 +133,7 @@ fn remove_copies(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The logs and their numbers.
+/// Returns the logs and their numbers.
 fn logs(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut logs = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -144,14 +145,15 @@ fn logs(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(logs)
 }
 
-/// Has the system write what the newest log has to the disk, while fjall goes on adding to it.
+/// Has the system write the newest log to the disk, while fjall continues to add to it.
 pub(super) fn sync_newest_log(dir: &Path) -> Result<(), StoreError> {
     let newest = logs(dir).map_err(io_failed)?.into_iter().max();
     // Between two logs there may be none for a moment.
     let Some((_, log)) = newest else { return Ok(()) };
     match File::open(log) {
         Ok(log) => log.sync_data().map_err(io_failed),
-        // Whoever opens the view again meanwhile syncs what there is, and what follows does too.
+        // If the view is opened again meanwhile, that syncs the existing log. So does every later
+        // sync.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(io_failed(error)),
     }

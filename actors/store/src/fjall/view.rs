@@ -1,8 +1,8 @@
-//! The view on disk: records, and the mark of the log that they add up to.
+//! The view on disk: records, and the mark of the log at which they are.
 //!
-//! What is applied goes to the operating system at once and to the disk by a sync later. So a power
-//! cut may take the newest batches, which the log has. A sync is followed by a batch that says up
-//! to where it went, so that whatever survives of fjall's log, this is a lower bound.
+//! Applied changes go to the operating system at once and to the disk by a later sync. So a power
+//! cut may lose the newest batches, which the log has. A sync is followed by a batch with its
+//! position. Whatever survives of fjall's log, this position is a lower bound.
 
 mod snapshot;
 
@@ -36,7 +36,7 @@ const LOG_KEY: &[u8] = b"log";
 const VERSION: u8 = 2;
 /// The lowest one that is read.
 const FIRST_VERSION: u8 = 1;
-/// Bytes of keys and values after which what was applied is much: a write of that many is short.
+/// The bytes of applied keys and values after which they are written out: such a write is short.
 const WRITE_OUT_BYTES: usize = 1 << 20;
 /// The keyspaces of frames, in a view that was a store before.
 const FRAMES: [&str; 2] = ["journal", "journal-state"];
@@ -52,10 +52,12 @@ struct Open {
     base: Base,
     state: Keyspace,
     marks: Mutex<Marks>,
-    /// Held while anything is written. What is applied between a sync and the batch that records
-    /// it would look as if it had been synced too.
+    /// Held during all writes.
+    ///
+    /// Changes applied between a sync and the batch that records it would look as if they had been
+    /// synced too.
     order: Mutex<()>,
-    /// Bytes of keys and values that were applied since the system was last asked to write them.
+    /// The bytes of keys and values applied since the system was last asked to write them.
     unwritten: AtomicUsize,
 }
 
@@ -67,7 +69,7 @@ struct Marks {
 }
 
 impl FjallView {
-    /// Opens the view in `dir`, which must be there.
+    /// Opens the view in `dir`, which must exist.
     ///
     /// # Errors
     /// Those of [`open`](Self::open); [`StoreError::Failed`] when there is none.
@@ -98,7 +100,7 @@ impl FjallView {
         Ok(Self { dir: dir.to_owned(), options, slot })
     }
 
-    /// Whether there is one in `dir`, whatever its state.
+    /// Returns whether there is one in `dir`, whatever its state.
     pub(crate) fn is_there(dir: &Path) -> bool {
         open::must_exist(dir).is_ok()
     }
@@ -168,26 +170,29 @@ impl Open {
         Ok(())
     }
 
-    /// A sync of much at once keeps the disk from the log's, for as long as that takes.
+    /// Writes the changes out in portions: a large sync delays that of the log for as long as it
+    /// takes.
     fn write_out(&self, dir: &Path) -> Result<(), StoreError> {
         if self.unwritten.load(Ordering::Relaxed) < WRITE_OUT_BYTES {
             return Ok(());
         }
-        // Before the write: what comes meanwhile may have been too late for it.
+        // This precedes the write: later changes may have been too late for it.
         self.unwritten.store(0, Ordering::Relaxed);
         open::sync_newest_log(dir)
     }
 
-    /// Nearly all goes to the disk before the lock is taken, so that those who apply wait for what
-    /// came meanwhile only.
+    /// Syncs the view.
+    ///
+    /// Nearly all is written to the disk before the lock is taken, so that appliers only wait for
+    /// the changes since then.
     fn sync(&self, dir: &Path) -> Result<Position, StoreError> {
         self.unwritten.store(0, Ordering::Relaxed);
         open::sync_newest_log(dir)?;
         let _in_order = self.order.lock();
         let position = self.marks.lock().applied.position;
         self.base.database.persist(PersistMode::SyncData).map_err(failed)?;
-        // Only now, and in a batch of its own: what it says must hold whenever it is found. It is
-        // synced too: the log is trimmed by what it says, so a power cut must not take it back.
+        // The batch comes only now, and on its own: it must be true whenever it is found. It is
+        // synced too, because the log is trimmed by it, so a power cut must not revert it.
         let mut batch = self.base.batch(&[], PersistMode::SyncData)?;
         self.put_synced(&mut batch, position);
         batch.commit().map_err(failed)?;
@@ -233,7 +238,7 @@ fn mark(bytes: &[u8; 32]) -> Mark {
     Mark { position: Position(position), epoch, hash: EntryHash(hash) }
 }
 
-/// The bytes of a value behind its version.
+/// Returns the bytes of a value behind its version.
 fn value<const N: usize>(
     state: &Keyspace,
     key: &[u8],
@@ -324,7 +329,7 @@ mod tests {
     use super::*;
     use crate::view::marked::conformance::{LOG, mark};
 
-    /// Gives the marks of a closed view the version that they would have of another program.
+    /// Gives the marks of a closed view the version of another program.
     fn with_version(dir: &Path, version: u8) {
         let open = Open::database(dir, FjallOptions::default(), Attempts::Many).unwrap();
         let mut batch = open.base.batch(&[], PersistMode::SyncData).unwrap();

@@ -5,8 +5,10 @@ use postrider_domain::WorkspaceId;
 use super::Position;
 use crate::error::StoreError;
 
-/// Most bytes of an encoded frame. A group whose events would not fit is split before it is
-/// written, and a single batch must fit. Lengths within a frame are stored as u32.
+/// The maximum bytes of an encoded frame.
+///
+/// A group whose events would not fit is split before it is written, and a single batch must fit.
+/// Lengths within a frame are stored as u32.
 pub const FRAME_BYTES_MAX: usize = 256 * 1024;
 const _: () = assert!(FRAME_BYTES_MAX <= u32::MAX as usize);
 // The length of a workspace's id is stored as one byte.
@@ -30,7 +32,7 @@ pub struct Section {
 /// One self-contained entry of the journal, of at most [`FRAME_BYTES_MAX`] bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// How often the journal was opened for writing. It never decreases.
+    /// The number of openings of the journal for writing. It never decreases.
     pub epoch: u64,
     /// This frame's position in the journal.
     pub number: Position,
@@ -39,14 +41,16 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Appends the frame's bytes: `epoch`, `number` (u64, big endian), CRC-32 of everything else
-    /// (u32, big endian), then for each section the workspace's id (length u8) and its events
-    /// (length u32, big endian).
+    /// Appends the frame's bytes.
+    ///
+    /// These are `epoch` and `number` (u64, big endian) and the CRC-32 of everything else (u32, big
+    /// endian). Then follow for each section the workspace's id (length u8) and its events (length
+    /// u32, big endian).
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         self.encode_as(self.epoch, self.number, out);
     }
 
-    /// The same with another epoch and number.
+    /// Does the same with another epoch and number.
     pub(crate) fn encode_as(&self, epoch: u64, number: Position, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&epoch.to_be_bytes());
@@ -68,7 +72,7 @@ impl Frame {
         );
     }
 
-    /// Reads what [`encode_into`](Self::encode_into) wrote.
+    /// Decodes the bytes of [`encode_into`](Self::encode_into).
     ///
     /// # Errors
     /// [`StoreError::Damaged`] when the bytes are not such a frame.
@@ -140,7 +144,7 @@ mod tests {
         }
     }
 
-    /// A frame with a checksum that fits is read to its end, so the checks behind it are reached.
+    /// A frame with a matching checksum is read to its end, so the checks behind it are reached.
     #[test]
     fn fuzz_frames() {
         let encoded = |frame: Frame| {

@@ -12,27 +12,28 @@ pub use postrider_log::Position;
 use crate::error::StoreError;
 use crate::view::Change;
 
-/// What one group commit makes durable.
+/// The contents of one group commit.
 #[derive(Debug, Clone, Copy)]
 pub struct Group<'a> {
     /// The events; `None` when the group changes records only.
     pub frame: Option<&'a Frame>,
     /// The changes of records. No two of them name the same record.
     pub changes: &'a [Change],
-    /// Engine time of the commit in milliseconds, 0 where it is not known: its entry is then dated
-    /// as the one before it.
+    /// The engine time of the commit in milliseconds.
+    ///
+    /// If it is unknown, it is 0: the entry then gets the time of the previous one.
     pub time_ms: u64,
 }
 
 impl<'a> Group<'a> {
-    /// A group of this frame and these changes.
+    /// Returns a group of this frame and these changes.
     #[must_use]
     pub const fn new(frame: Option<&'a Frame>, changes: &'a [Change]) -> Self {
         Self { frame, changes, time_ms: 0 }
     }
 }
 
-/// What there is to report of a log and of the view that stands on it.
+/// The figures of a log and of its view.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Figures {
     /// The last position of the log.
@@ -45,13 +46,14 @@ pub struct Figures {
     pub applied: Position,
     /// The position up to which the view is synced.
     pub synced: Position,
-    /// Why commits will fail soon.
+    /// The reason why commits will fail soon.
     pub problem: Option<String>,
 }
 
 /// The port to the durable sequence of frames. Every method blocks.
 pub trait Log: Send + Sync + 'static {
     /// Visits the frames after `after`, oldest first. Trimmed frames are skipped without an error.
+    ///
     /// Callers that need every frame must call [`replay`]. Returns the position up to which it
     /// read, which may be behind the last frame.
     ///
@@ -63,48 +65,52 @@ pub trait Log: Send + Sync + 'static {
         visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
     ) -> Result<Position, StoreError>;
 
-    /// The position before the oldest one that is not trimmed.
+    /// Returns the position before the oldest one that is not trimmed.
     ///
     /// # Errors
     /// [`StoreError::Failed`] when the disk cannot be read.
     fn begins_after(&self) -> Result<Position, StoreError>;
 
-    /// The newest position ever committed, trimmed or not.
+    /// Returns the newest position ever committed, trimmed or not.
     ///
     /// # Errors
     /// [`StoreError::Failed`] when the disk cannot be read.
     fn last_position(&self) -> Result<Position, StoreError>;
 
-    /// The approximate bytes of the frames after `after`.
+    /// Returns the approximate bytes of the frames after `after`.
     ///
     /// # Errors
     /// [`StoreError::Failed`] when the disk cannot be read.
     fn bytes_after(&self, after: Position) -> Result<u64, StoreError>;
 
-    /// Deletes the frames up to and including `through`. Their space is freed eventually. The
-    /// deletion need not be durable: trimmed frames may return after a crash.
+    /// Deletes the frames up to and including `through`. Their space is freed eventually.
+    ///
+    /// The deletion need not be durable: trimmed frames may return after a crash.
     ///
     /// # Errors
     /// [`StoreError::Failed`] as for a commit.
     fn trim(&self, through: Position) -> Result<(), StoreError>;
 
-    /// What there is to report of it, quick enough for async code; `None` while it has failed, and
-    /// where there is nothing to report.
+    /// Returns the figures of the log, fast enough for async code.
+    ///
+    /// `None` while it has failed, and if it has no figures.
     fn figures(&self) -> Option<Figures> {
         None
     }
 
-    /// Opens the store again after a failed commit. Everything that it shows from then on must be
-    /// durable. Does nothing to a store that works.
+    /// Opens the store again after a failed commit.
+    ///
+    /// Everything that it shows from then on must be durable. Does nothing to a store that works.
     ///
     /// # Errors
     /// Those of opening the store the first time. The caller may try again.
     fn reopen(&self) -> Result<(), StoreError>;
 }
 
-/// Visits every frame after `after`, oldest first, as [`Log::read`] does, and fails if one is
-/// missing. State that was rebuilt without it would be wrong and not look so. Returns the position
-/// up to which it read.
+/// Visits every frame after `after`, oldest first, as [`Log::read`] does.
+///
+/// It fails if one is missing. State rebuilt without it would be wrong without any sign of it.
+/// Returns the position up to which it read.
 ///
 /// # Errors
 /// Those of [`Log::read`]; [`StoreError::Damaged`] when a frame is missing.
@@ -120,7 +126,7 @@ pub fn replay(
         )));
     }
     let read = log.read(after, visit);
-    // Afterwards, for it may have been trimmed meanwhile.
+    // This check comes afterwards, because the log may have been trimmed meanwhile.
     if log.begins_after()? > after {
         return Err(StoreError::Damaged(format!(
             "frame {} of the journal is missing, and no whole snapshot has it",

@@ -1,10 +1,10 @@
-//! Pure: what a commit of the log holds.
+//! Pure: the contents of a commit in the log.
 
 use postrider_log::{Commit, GroupBody, Kind, RecordChange};
 
 use crate::{Change, Frame, StoreError, Table};
 
-/// The changes of a commit; none for one that is no group.
+/// Returns the changes of a commit; none if it is no group.
 pub(crate) fn changes_of(commit: &Commit) -> Result<Vec<Change>, StoreError> {
     match commit.kind {
         Kind::Group => {
@@ -15,7 +15,7 @@ pub(crate) fn changes_of(commit: &Commit) -> Result<Vec<Change>, StoreError> {
     }
 }
 
-/// One change of a commit.
+/// Returns one change of a commit.
 pub(crate) fn change(change: &RecordChange) -> Result<Change, StoreError> {
     let RecordChange { table: number, key, value } = change;
     let newer = || StoreError::Newer(format!("it has records of table {number}"));
@@ -23,7 +23,7 @@ pub(crate) fn change(change: &RecordChange) -> Result<Change, StoreError> {
     Ok(Change { table, key: key.to_vec(), value: value.as_ref().map(|value| value.to_vec()) })
 }
 
-/// The journal's frame of a commit, if it has one.
+/// Returns the journal's frame of a commit, if it has one.
 pub(crate) fn frame_of(commit: &Commit) -> Result<Option<Frame>, StoreError> {
     if commit.kind != Kind::Group {
         return Ok(None);

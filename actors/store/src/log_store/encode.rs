@@ -1,4 +1,4 @@
-//! Pure: what is appended of a commit.
+//! Pure: the values that are appended for a commit.
 
 use postrider_domain::Timestamp;
 use postrider_log::body::ChangeRef;
@@ -6,19 +6,21 @@ use postrider_log::{Mark, Tail};
 
 use crate::Change;
 
-/// The mark of a view that has applied all of the log.
+/// Returns the mark of a view that has applied all of the log.
 pub(super) const fn mark(tail: &Tail) -> Mark {
     Mark { position: tail.last, epoch: tail.epoch, hash: tail.hash }
 }
 
-/// The engine time of the next entry, in milliseconds. It never falls along a log: what a start
-/// commits knows no time of its own, and the clock may have been ahead before.
+/// Returns the engine time of the next entry, in milliseconds.
+///
+/// It never decreases along a log. The commits of a start have no time of their own, and the clock
+/// may have been ahead before.
 pub(super) fn dated(tail: &Tail, begun_at: Timestamp, time_ms: u64) -> u64 {
     let last_ms = tail.header.as_ref().map_or(0, |header| header.time_ms);
     time_ms.max(last_ms).max(begun_at.as_millis())
 }
 
-/// The changes with the numbers of their tables.
+/// Returns the changes with the numbers of their tables.
 pub(super) fn changes(all: &[Change]) -> impl ExactSizeIterator<Item = ChangeRef<'_>> + Clone {
     all.iter().map(|Change { table, key, value }| ChangeRef {
         table: table.number(),

@@ -1,4 +1,4 @@
-//! Notes in the log which change no record: a checkpoint is where others find it.
+//! Notes in the log, which change no record: the place of a checkpoint for other nodes.
 
 use postrider_log::{AppendError, CheckpointNote, Kind, encode_commit};
 
@@ -7,8 +7,9 @@ use super::encode::mark;
 use crate::{Position, StoreError};
 
 impl LogStore {
-    /// Notes in the log, behind the last commit, that a checkpoint is where the note says. Returns
-    /// the position of the note.
+    /// Appends a note behind the last commit with the place of a checkpoint.
+    ///
+    /// Returns the position of the note.
     ///
     /// # Errors
     /// [`StoreError`]: the store has failed, or another writer has replaced this one.
@@ -21,14 +22,14 @@ impl LogStore {
         let mut writing = inner.writing.lock();
         inner.check()?;
         let tail = inner.log.tail().map_err(|error| inner.fail(error.into(), false))?;
-        // Engine time goes on from the last entry.
+        // Engine time continues from the last entry.
         let time_ms = tail.header.as_ref().map_or(0, |header| header.time_ms).max(time_ms);
         let (next, body) = (tail.next(writing.epoch), note.encode()?);
         let entries =
             encode_commit(&next, Kind::Checkpoint, time_ms, &body, inner.log.entry_bytes_max())?;
         match inner.log.append(next.position, &entries) {
             Ok(()) => {}
-            // Nothing of it is there, so the store goes on.
+            // Nothing of it was appended, so the store continues.
             Err(error @ AppendError::Refused(_)) => return Err(error.into()),
             Err(error) => return Err(inner.fail(error.into(), false)),
         }

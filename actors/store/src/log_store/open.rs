@@ -1,4 +1,4 @@
-//! The view applies what the log has and it lacks.
+//! Applies the commits of the log that the view lacks.
 
 use std::ops::ControlFlow;
 
@@ -8,11 +8,12 @@ use super::decode::changes_of;
 use crate::view::MarkedView;
 use crate::{Position, StoreError};
 
-/// Whether a commit shall be applied. One that is not ends what is applied.
+/// Returns whether a commit is to be applied. If not, the application ends.
 pub(crate) type Going<'a> = &'a mut dyn FnMut(&Commit) -> Result<bool, StoreError>;
 
-/// Compares a log with a view, and has the view apply what it may have lost. Returns how many
-/// commits that were.
+/// Compares a log with a view, and applies the commits that the view may have lost.
+///
+/// Returns their number.
 pub(crate) fn catch_up(
     log: &dyn log::Log,
     view: &dyn MarkedView,
@@ -33,14 +34,14 @@ pub(crate) fn catch_up(
     apply_after(log, view, view.synced()?, goes_on)
 }
 
-/// Says that the view has applied something at its opening.
+/// Logs that the view has applied commits at its opening.
 pub(crate) fn log_applied(commits: u64) {
     if commits > 0 {
         tracing::info!(entries = commits, "the view has applied what it may have lost");
     }
 }
 
-/// Has the view apply all commits after a position. Returns how many.
+/// Applies all commits after a position to the view. Returns their number.
 pub(super) fn apply_after(
     log: &dyn log::Log,
     view: &dyn MarkedView,
@@ -67,7 +68,7 @@ pub(super) fn apply_after(
     failed.map_or(Ok(commits), Err)
 }
 
-/// Has the view apply a commit.
+/// Applies a commit to the view.
 pub(crate) fn apply(view: &dyn MarkedView, commit: &Commit) -> Result<(), StoreError> {
     let at = Mark { position: commit.position, epoch: commit.epoch, hash: commit.hash };
     view.apply(&at, &changes_of(commit)?)

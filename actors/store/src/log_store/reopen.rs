@@ -1,4 +1,4 @@
-//! A writer begins, and goes on after a failure.
+//! The start of a writer, and its recovery after a failure.
 
 use std::sync::atomic::Ordering;
 
@@ -25,8 +25,10 @@ impl Inner {
         Ok((tail.epoch, tail.last))
     }
 
-    /// Opens again what has failed. What the log shows then is durable, and the view applies what
-    /// it lacks of that; so the outcome of a failed commit is known.
+    /// Opens a failed store again.
+    ///
+    /// The visible log is then durable, and the view applies the commits that it lacks. So the
+    /// outcome of a failed commit is known.
     pub(super) fn reopen(&self) -> Result<(), StoreError> {
         let mut writing = self.writing.lock();
         if self.check().is_ok() {
@@ -41,7 +43,7 @@ impl Inner {
             let at = self.view.applied()?.position;
             open::apply_after(&*self.log, &*self.view, at, &mut |_| Ok(true))?;
         }
-        // What is appended next must be a claim.
+        // The next append must be a claim.
         writing.had_no_room = false;
         *self.failed.write() = None;
         self.is_hidden.store(false, Ordering::Release);

@@ -1,8 +1,8 @@
 //! The thread that syncs the view.
 //!
-//! Between two syncs it has the view written to the disk in portions: a second's worth at once
-//! would keep the disk from the log for tens of milliseconds, and whoever sends a code waits for
-//! the log.
+//! Between two syncs it has the view written to the disk in portions. A second's worth at once
+//! would delay the log's writes for tens of milliseconds, and each send of a code waits for the
+//! log.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -14,10 +14,10 @@ use tracing::{error, info, warn};
 use super::Inner;
 use crate::StoreError;
 
-/// How often the view is synced. After a power cut so much of the log is replayed.
+/// The time between two syncs. After a power cut so much of the log is replayed.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether there is a portion to be written.
+/// The time between two checks for a portion to write.
 const STEP: Duration = Duration::from_millis(50);
 
 /// The thread, which runs until it is stopped.
@@ -77,8 +77,9 @@ impl Inner {
         }
     }
 
-    /// Syncs the view if it changed, or opens it again after it failed. The writer does that too,
-    /// but only once something is written.
+    /// Syncs the view if it changed, or opens it again after a failure.
+    ///
+    /// The writer opens it again too, but only with the next write.
     pub(super) fn see_to_view(&self) {
         if self.check().is_err() {
             if self.is_hidden.load(std::sync::atomic::Ordering::Acquire) && self.reopen().is_ok() {

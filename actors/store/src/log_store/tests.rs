@@ -1,6 +1,6 @@
 //! Tests of the store over a log, through failures, crashes and power cuts.
 //!
-//! What was acknowledged outlives all of them, and the view is what the log adds up to.
+//! Acknowledged commits survive all of them, and the view always matches the log.
 
 mod histories;
 mod notes;
@@ -37,12 +37,12 @@ impl Rig {
         Ok(Self { log, view, store })
     }
 
-    /// The store that the next process opens after a power cut.
+    /// Returns the store that the next process opens after a power cut.
     fn after_power_cut(&self, keep: Keep) -> Result<Self, StoreError> {
         Self::open(self.log.crash(keep)?, self.view.after_power_cut())
     }
 
-    /// The store that the next process opens after this one was killed.
+    /// Returns the store that the next process opens after this one was killed.
     fn after_kill(&self) -> Result<Self, StoreError> {
         Self::open(self.log.crash(Keep::Cache)?, self.view.after_end())
     }
@@ -57,13 +57,16 @@ impl Rig {
     }
 }
 
-/// Small entries, so that some commits have several; small segments, so that trims remove some.
+/// Returns options with small entries and segments.
+///
+/// So some commits have several entries, and trims remove some segments.
 fn options() -> FileOptions {
     FileOptions { segment_bytes: 8 * 1024, entry_bytes_max: 400, ..FileOptions::default() }
 }
 
-/// Commits a frame with this number as its events, and the number as one of seven records. Every
-/// third commit needs several entries.
+/// Commits a frame with this number as its events, and the number as one of seven records.
+///
+/// Every third commit needs several entries.
 fn commit(store: &dyn Store, number: u64) -> Result<Position, StoreError> {
     let events = number.to_be_bytes().to_vec();
     let sections = vec![Section { workspace: "acme".parse().unwrap(), events }];
@@ -74,7 +77,7 @@ fn commit(store: &dyn Store, number: u64) -> Result<Position, StoreError> {
     store.commit(Group::new(Some(&frame), &[change]))
 }
 
-/// The numbers in the frames that the log still has.
+/// Returns the numbers in the frames that the log still has.
 fn frames(store: &dyn Log) -> Vec<u64> {
     let mut found = Vec::new();
     let visit = &mut |frame: Frame| {
@@ -86,7 +89,7 @@ fn frames(store: &dyn Log) -> Vec<u64> {
     found
 }
 
-/// The newest number of each record.
+/// Returns the newest number of each record.
 fn records(store: &dyn View) -> [Option<u64>; 7] {
     [0, 1, 2, 3, 4, 5, 6].map(|key| {
         let value = store.get(Table::Keys, &[key]).unwrap()?;
@@ -94,7 +97,7 @@ fn records(store: &dyn View) -> [Option<u64>; 7] {
     })
 }
 
-/// What the records are after these commits.
+/// Returns the records after these commits.
 fn folded(commits: &[u64]) -> [Option<u64>; 7] {
     let mut records = [None; 7];
     commits.iter().for_each(|number| records[(number % 7) as usize] = Some(*number));
@@ -107,7 +110,7 @@ fn positions_have_no_gaps_and_a_frame_has_that_of_its_last_entry() {
     assert_eq!(rig.store.last_position(), Ok(Position(1)), "the claim");
     assert_eq!(rig.commit(1), Ok(Position(2)));
     assert_eq!(rig.commit(2), Ok(Position(3)));
-    // 1,000 bytes in entries of 400 of which 88 are not for the body.
+    // They are 1,000 bytes in entries of 400, of which 88 are not for the body.
     assert_eq!(rig.commit(3), Ok(Position(7)));
     let only_records = Group::new(None, &[]);
     assert_eq!(rig.store.commit(only_records), Ok(Position(8)));
@@ -188,7 +191,7 @@ fn a_view_that_fails_is_hidden_until_it_has_caught_up() {
         }
         assert!(rig.store.get(Table::Keys, &[1]).is_err());
         rig.commit(4).unwrap_err();
-        // The thread that syncs it opens it again, whether something is written or not.
+        // The sync thread opens it again, even without a write.
         rig.store.inner.see_to_view();
         let expected: &[u64] = if failing == Failing::Apply { &[1, 2, 3] } else { &[1, 2] };
         assert_eq!((frames(&rig.store), records(&rig.store)), (expected.into(), folded(expected)));
@@ -248,7 +251,7 @@ fn a_trim_keeps_what_the_view_would_lose() {
     assert!(matches!(trimmed, Err(StoreError::Damaged(_))), "{trimmed:?}");
     let rig = rig.after_power_cut(Keep::Nothing).unwrap();
     assert_eq!(records(&rig.store), folded(&(1..=100).collect::<Vec<_>>()));
-    // A view that is missing cannot be made of what is left.
+    // A missing view cannot be built from the rest.
     let log = rig.log.crash(Keep::Nothing).unwrap();
     let opened = Rig::open(log, MemoryView::new()).err();
     assert!(matches!(opened, Some(StoreError::Damaged(_))), "{opened:?}");
@@ -275,7 +278,7 @@ fn a_clean_stop_leaves_a_synced_view_and_takes_nothing_more() {
     assert_eq!((frames(&rig.store), records(&rig.store)), (vec![1], folded(&[1])));
 }
 
-/// The engine time of every entry, in milliseconds.
+/// Returns the engine time of every entry, in milliseconds.
 fn times(log: &CrashingLog) -> Vec<u64> {
     let (mut times, first) = (Vec::new(), log::Log::tail(log).unwrap().first);
     log::Log::read(log, first, &mut |entry| {

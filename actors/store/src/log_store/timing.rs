@@ -1,4 +1,4 @@
-//! Pure: the port through which the store reports how long its steps take.
+//! Pure: the port through which the store reports the durations of its steps.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ pub enum Step {
     Apply,
 }
 
-/// Takes how long steps took. The store reads no clock by itself.
+/// Receives the durations of steps. The store reads no clock by itself.
 pub trait Timing: Send + Sync + 'static {
-    /// A time that only goes forward.
+    /// Returns a time that never decreases.
     fn now(&self) -> Duration;
 
-    /// A step took so long.
+    /// Reports the duration of a step.
     fn took(&self, step: Step, time: Duration);
 }

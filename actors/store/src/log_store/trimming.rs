@@ -1,18 +1,18 @@
-//! Up to where the log may be trimmed.
+//! The position up to which the log may be trimmed.
 
 use parking_lot::Mutex;
 
 use crate::Position;
 
-/// What was asked to be trimmed, and what keeps it.
+/// The requested trim, and the position that limits it.
 #[derive(Debug, Default)]
 pub(super) struct Trimming(Mutex<Bounds>);
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Bounds {
-    /// Nobody but the checkpoints needs what is up to here.
+    /// The position up to which only the checkpoints need the log.
     asked: Position,
-    /// The checkpoints need what follows; `None` where there are none.
+    /// The position after which the checkpoints need the log; `None` if there are none.
     checkpoints: Option<Position>,
 }
 
@@ -23,14 +23,14 @@ impl Bounds {
 }
 
 impl Trimming {
-    /// Notes that it may be trimmed up to a position. Returns up to where that is allowed.
+    /// Records that it may be trimmed up to a position. Returns the allowed position.
     pub(super) fn ask(&self, through: Position) -> Position {
         let mut bounds = self.0.lock();
         bounds.asked = bounds.asked.max(through);
         bounds.through()
     }
 
-    /// Notes that checkpoints need what follows a position. Returns up to where it may be trimmed.
+    /// Records that checkpoints need the log after a position. Returns the allowed position.
     pub(super) fn keep_after(&self, position: Position) -> Position {
         let mut bounds = self.0.lock();
         bounds.checkpoints = Some(position);

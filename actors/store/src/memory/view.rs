@@ -1,4 +1,4 @@
-//! A view in memory, which a test can have fail and lose what was not synced.
+//! A view in memory, which a test can make fail or lose its unsynced changes.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ pub struct MemoryView(Arc<Mutex<State>>);
 #[derive(Debug, Clone, Default)]
 struct State {
     shown: Content,
-    /// What survives a power cut.
+    /// The part that survives a power cut.
     synced: Content,
-    /// What was applied since.
+    /// The changes applied since.
     unsynced: Vec<(Mark, Vec<Change>)>,
     failing: Option<Failing>,
     failed: bool,
 }
 
-/// What fails next.
+/// The call that fails next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failing {
     /// Applying changes.
@@ -44,20 +44,20 @@ struct Content {
 }
 
 impl MemoryView {
-    /// An empty view.
+    /// Returns an empty view.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What the next process finds after a power cut.
+    /// Returns the view that the next process finds after a power cut.
     #[must_use]
     pub fn after_power_cut(&self) -> Self {
         let synced = self.0.lock().synced.clone();
         Self(Arc::new(Mutex::new(State { shown: synced.clone(), synced, ..State::default() })))
     }
 
-    /// What the next process finds after this one ended.
+    /// Returns the view that the next process finds after this one ended.
     #[must_use]
     pub fn after_end(&self) -> Self {
         let state = self.0.lock();
@@ -117,7 +117,7 @@ impl View for MemoryView {
     }
 }
 
-/// A copy of what the view held.
+/// A copy of the view's contents.
 struct MemorySnapshot(Content);
 
 impl ViewSnapshot for MemorySnapshot {

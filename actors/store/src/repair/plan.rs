@@ -1,4 +1,4 @@
-//! What of a damaged directory can be kept.
+//! The parts of a damaged directory that can be kept.
 
 use std::path::Path;
 
@@ -10,32 +10,32 @@ use crate::checkpoints::Checkpoint;
 use crate::directory::{self, CHECKPOINTS, DirectoryError, LOG};
 use crate::{Position, StoreError};
 
-/// What a repair keeps, and what it gives up.
+/// The positions that a repair keeps and gives up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The last position that is kept.
     pub last: Position,
-    /// The first position and the last one that are given up; `None` when nothing is lost.
+    /// The first and the last position that are given up; `None` if nothing is lost.
     pub given_up: Option<(Position, Position)>,
-    /// Whether the records are built anew, from a checkpoint or from the log.
+    /// Set if the records are rebuilt, from a checkpoint or from the log.
     pub rebuilds_view: bool,
-    /// The position of the checkpoint that the records are built of, if they are.
+    /// The position of the checkpoint from which the records are rebuilt, if there is one.
     pub from_checkpoint: Option<Position>,
-    /// What is wrong, each in a line.
+    /// The problems, each in a line.
     pub problems: Vec<String>,
-    /// The epoch that the new log goes on from.
+    /// The epoch from which the new log continues.
     pub(super) epoch: u64,
     /// The position behind which the view must apply the log.
     pub(super) view_after: Position,
     /// The position before the log's first one.
     pub(super) begins_after: Position,
-    /// The checkpoint that the records are built of.
+    /// The checkpoint from which the records are rebuilt.
     pub(super) records: Option<Checkpoint>,
-    /// What the state is made from that actors hold in memory.
+    /// The source of the states in the actors' memory.
     pub(super) states: States,
 }
 
-/// Where the states are that actors hold in memory; what follows is played.
+/// The source of the states in the actors' memory, after which the log is replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum States {
     /// There are none before the log's first position.
@@ -46,7 +46,7 @@ pub(super) enum States {
     Checkpoint(Checkpoint),
 }
 
-/// A position that can be reached, and from what.
+/// A reachable position and its sources.
 struct Reached {
     last: Position,
     states: States,
@@ -56,21 +56,22 @@ struct Reached {
     records: Option<Checkpoint>,
 }
 
-/// What is whole of a directory.
+/// The whole parts of a directory.
 struct Whole {
     log: Inspection,
     /// Positions and names.
     snapshots: Vec<(Position, String)>,
-    /// The newest one first.
+    /// The checkpoints, the newest one first.
     checkpoints: Vec<Checkpoint>,
 }
 
-/// Reads everything, and finds the last position whose whole state can be made: the records, from
-/// the view, from a checkpoint or from a log that begins at 1; what actors hold in memory, from a
-/// snapshot or a checkpoint; and the log behind them.
+/// Reads everything, and finds the last position whose whole state can be built.
+///
+/// The records come from the view, from a checkpoint or from a log that starts at 1. The states in
+/// the actors' memory come from a snapshot or a checkpoint. The log behind them is applied.
 ///
 /// # Errors
-/// [`RepairError`]: nothing is wrong, no state can be reached, or it cannot be read.
+/// [`RepairError`]: there is no damage, no state can be reached, or the directory cannot be read.
 pub fn plan(dir: &Path) -> Result<Plan, RepairError> {
     let checked = check(dir, false)?;
     // A start needs no checkpoint while the view can be read.
@@ -90,7 +91,7 @@ pub fn plan(dir: &Path) -> Result<Plan, RepairError> {
         (reached.last >= view.applied).then_some(Reached { rebuilds_view: false, ..reached })
     });
     let reached = kept.or_else(|| whole.rebuilt()).ok_or_else(|| no_way(&checked, &whole.log))?;
-    // All that is known to have been there.
+    // These are all positions that are known to have existed.
     let gaps = whole.log.gaps.iter().filter_map(|gap| Some(gap.positions?.1));
     let known = gaps.chain([whole.log.last]).chain(checked.view.map(|view| view.applied));
     let known = known.chain(checked.checkpoints.iter().map(|it| it.position));
@@ -124,18 +125,19 @@ impl Whole {
         Ok(Self { log, snapshots, checkpoints })
     }
 
-    /// The farthest that a view leads to which is built anew.
+    /// Returns the farthest position that a rebuilt view reaches.
     fn rebuilt(&self) -> Option<Reached> {
         let of_checkpoints = self.checkpoints.iter();
         let of_checkpoints = of_checkpoints.map(|it| self.reach(it.position, Some(it)));
         let begins = self.log.first == Position::START.next();
         let of_log = begins.then(|| self.reach(Position::START, None));
-        // Of those that lead equally far, the newest one, which comes first.
+        // If several reach equally far, it is the newest one, which comes first.
         of_checkpoints.chain(of_log).flatten().reduce(farther)
     }
 
-    /// The farthest that the records lead to which are there up to `after`, with a state of what
-    /// actors hold in memory.
+    /// Returns the farthest position reachable from the records up to `after`.
+    ///
+    /// A snapshot or checkpoint with the actors' states is needed too.
     fn reach(&self, after: Position, records: Option<&Checkpoint>) -> Option<Reached> {
         let to = self.through(after)?;
         let snapshots = self.snapshots.iter();
@@ -153,8 +155,9 @@ impl Whole {
         reached.reduce(farther)
     }
 
-    /// The last position that all entries behind `after` lead to; `None` when those behind it are
-    /// trimmed. What is whole at `after` leads that far without the log.
+    /// Returns the last position that is reached from `after` without a gap.
+    ///
+    /// `None` if the entries behind `after` are trimmed. The state at `after` itself needs no log.
     fn through(&self, after: Position) -> Option<Position> {
         let Inspection { first, last, gaps, .. } = &self.log;
         if after.next() < *first {
@@ -185,7 +188,7 @@ fn no_way(checked: &DirectoryCheck, found: &Inspection) -> RepairError {
     RepairError::NotPossible(why)
 }
 
-/// Where a gap begins and ends; `None` if every entry can be read.
+/// Returns the start and the end of a gap; `None` if every entry can be read.
 fn begins(gap: &LogGap) -> Option<(Position, Position)> {
     match (&gap.error, gap.positions) {
         (_, Some(positions)) => Some(positions),

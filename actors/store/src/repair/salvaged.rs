@@ -1,4 +1,4 @@
-//! What can be read of a damaged directory, as a store that nobody writes.
+//! The readable part of a damaged directory, as a store without a writer.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ pub(super) struct Salvaged {
     pub(super) dir: std::path::PathBuf,
     pub(super) view: FjallView,
     pub(super) last: Position,
-    /// The position before the first frame that is there.
+    /// The position before the first existing frame.
     pub(super) begins_after: Position,
 }
 
@@ -36,7 +36,7 @@ fn commits(
             return;
         }
         is_done.set(entry.header.position >= last);
-        // A part without its beginning is of a commit that is given up.
+        // A part without its start is of a commit that is given up.
         let joined = joiner.push(entry).ok().flatten();
         let wanted = joined.filter(|it| it.position > after && it.position <= last);
         let Some(commit) = wanted else { return };
@@ -53,7 +53,7 @@ fn commits(
     outcome
 }
 
-/// Has a view apply the commits behind `after`, up to `last`.
+/// Applies the commits behind `after`, up to `last`, to a view.
 pub(super) fn apply_between(
     dir: &Path,
     view: &FjallView,

@@ -1,4 +1,4 @@
-//! Damaged directories are repaired, and what is kept is all of it up to a position.
+//! Tests that damaged directories are repaired, and that everything up to a position is kept.
 
 mod checkpoints;
 
@@ -91,7 +91,8 @@ impl Data {
         repaired
     }
 
-    /// A server starts on it and goes on, and it has what the first commits up to `last` add up to.
+    /// Checks that a server starts on it and works, with the records of the first commits up to
+    /// `last`.
     fn goes_on(&self, last: Position) {
         let checked = check(self.path(), false).unwrap();
         assert!(checked.problems.is_empty(), "{checked:?}");
@@ -197,7 +198,8 @@ fn a_damaged_view_is_built_anew() {
     data.goes_on(last);
 }
 
-/// One from behind the damage knows of what is given up, and one that is damaged nothing.
+/// A snapshot from behind the damage includes positions that are given up. A damaged one is
+/// useless.
 #[test]
 fn only_a_whole_snapshot_from_before_the_damage_is_used() {
     let data = Data::new();
@@ -225,7 +227,7 @@ fn a_repair_that_is_ended_while_names_are_exchanged_is_taken_up_again() {
     let backup = tempfile::tempdir().unwrap();
     copy(data.path(), &backup.path().join("all")).unwrap();
     data.repair(&plan);
-    // What the exchanges do, in their order: each state in which it may end.
+    // The loop covers the steps of the exchanges in their order: each state in which it may end.
     for steps in 0..6 {
         let dir = tempfile::tempdir().unwrap();
         let broken = Data(dir);

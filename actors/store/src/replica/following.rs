@@ -1,4 +1,4 @@
-//! The records of a shard that another node owns follow its log, and stay open meanwhile.
+//! The records of a shard that another node owns: they follow its log, and stay open meanwhile.
 
 use postrider_log::Log;
 
@@ -10,18 +10,18 @@ use crate::snapshot::SnapshotDir;
 use crate::view::MarkedView;
 use crate::{Position, StoreError};
 
-/// Records that are open. To open and to close them costs far more than what they lack mostly does.
+/// Open records. Opening and closing them costs far more than their usual lag.
 pub struct OpenRecords {
     pub(super) view: FjallView,
     pub(super) snapshots: SnapshotDir,
-    /// Where the newest whole states stand.
+    /// The position of the newest whole states.
     pub(super) states: Position,
-    /// The newest checkpoint of which the states were asked for.
+    /// The newest checkpoint whose states were requested.
     pub(super) newest: Position,
 }
 
 impl OpenRecords {
-    /// Whether the log leads on from them.
+    /// Returns whether the log continues from them.
     pub(super) fn lead_to(&self, log: &dyn Log) -> Result<bool, StoreError> {
         let has_states = self.states.next() >= log.tail()?.first;
         let has_any = self.view.applied()?.position > Position::START;
@@ -30,8 +30,9 @@ impl OpenRecords {
 }
 
 impl ReplicaDir {
-    /// Brings the records towards the end of a log that another node writes, and keeps them open:
-    /// then [`open`](Self::open) has little left to do. Returns the position that they have.
+    /// Moves the records towards the end of a log that another node writes, and keeps them open.
+    ///
+    /// So [`open`](Self::open) has little left to do. Returns the position of the records.
     ///
     /// # Errors
     /// Those of [`open`](Self::open). The records are closed.
@@ -44,15 +45,16 @@ impl ReplicaDir {
         let (_, is_done) = catch_up(&**from.log, &records.view, from.gives_up)?;
         let at = records.view.sync()?;
         if is_done && let Err(error) = self.renew_states(&mut records, from) {
-            // Those that are here do as well: an engine reads more of the log.
+            // The local ones also work: an engine then reads more of the log.
             tracing::warn!(%error, "the states of the newest checkpoint were not taken");
         }
         self.clear_fetched()?;
         Ok((records, at))
     }
 
-    /// Takes what actors keep in memory from a checkpoint that is newer than what is here: an
-    /// engine reads the log from there.
+    /// Loads the actors' states from a checkpoint that is newer than the local ones.
+    ///
+    /// An engine reads the log from there.
     fn renew_states(
         &self,
         records: &mut OpenRecords,
@@ -68,7 +70,7 @@ impl ReplicaDir {
         if (from.gives_up)() {
             return Ok(());
         }
-        // Whatever comes of it: it is as large as all records.
+        // This is set whatever the result: the checkpoint is as large as all records.
         records.newest = newest;
         match fetched? {
             Fetched::Here(checkpoint) => {
@@ -81,10 +83,10 @@ impl ReplicaDir {
         }
     }
 
-    /// Removes all that is here of the shard, also the records that are open.
+    /// Removes all local data of the shard, including open records.
     ///
     /// # Errors
-    /// Those of the disk. What is left can be removed or opened still.
+    /// Those of the disk. The rest can still be removed or opened.
     pub fn remove(&self, had: Option<OpenRecords>) -> Result<(), StoreError> {
         drop(had);
         self.remove_view()?;
@@ -92,12 +94,13 @@ impl ReplicaDir {
     }
 }
 
-/// Has a view apply what it lacks. Returns how many commits that were, and whether it came to the
-/// end.
+/// Applies the missing commits to a view.
 ///
-/// Only the claim of a repair leaves epochs out, and it stands behind whatever the log had: what
-/// was given up, or less than a backup has. So nothing is applied across it. The log begins behind
-/// it when the repair is done, and the view is made of the checkpoint that stands there.
+/// Returns their number, and whether it reached the end.
+///
+/// Only the claim of a repair skips epochs. It is behind the log's old entries, which may have been
+/// given up, or be more than a backup has. So nothing is applied across it. After the repair the
+/// log starts behind it, and the view is built from the checkpoint there.
 pub(super) fn catch_up(
     log: &dyn Log,
     view: &dyn MarkedView,

@@ -1,4 +1,4 @@
-//! A replica begins wherever it can, and never over a gap.
+//! Tests that a replica starts wherever it can, and never over a gap.
 
 use std::cell::Cell;
 
@@ -12,11 +12,12 @@ use super::*;
 use crate::checkpoints::tests::write_of;
 use crate::{Change, Group, Store, Table, View};
 
-/// The checkpoints of a shard as files of another node, the newest one first. One without bytes
-/// does not come.
+/// The checkpoints of a shard as files of another node, the newest one first.
+///
+/// A checkpoint without bytes does not arrive.
 struct Made(Vec<(Position, Vec<u8>)>, Stops);
 
-/// After how many more looks the node stops, if it does.
+/// The number of further looks after which the node stops, if it does.
 #[derive(Default)]
 struct Stops(Cell<Option<usize>>);
 
@@ -65,7 +66,7 @@ fn put(store: &LogStore, number: u8) {
     store.commit(Group::new(None, &changes)).unwrap();
 }
 
-/// What a store has of the numbers that were put.
+/// Returns the numbers that a store has.
 fn numbers(store: &LogStore) -> Vec<u8> {
     let has = |number: &u8| store.get(Table::Meta, &[*number]).unwrap().is_some();
     (0..20).filter(has).collect()
@@ -77,14 +78,14 @@ fn claim_of(node: &str) -> Claim {
 }
 
 impl Rig {
-    /// A log with a checkpoint after 5 and after 10 of 15 commits, trimmed to the older.
+    /// Returns a log with a checkpoint after 5 and after 10 of 15 commits, trimmed to the older.
     fn new() -> Self {
         let files = FileOptions { segment_bytes: 8 * 1024, ..FileOptions::default() };
         let log = CrashingLog::with_options(Start::new(LogId([3; 16])), files).unwrap();
         Self::over(Arc::new(log))
     }
 
-    /// The same of a log that is empty.
+    /// Does the same over an empty log.
     fn over(log: Arc<dyn Log>) -> Self {
         let mut rig = Self { dir: tempfile::tempdir().unwrap(), log, made: Made::of(Vec::new()) };
         let (store, ..) = rig.open("first").unwrap();
@@ -121,7 +122,7 @@ impl Rig {
         ReplicaDir::at(&self.dir.path().join(node), 3)
     }
 
-    /// Calls with what records are made of.
+    /// Calls with the sources of records.
     fn with<T>(&self, gives_up: &dyn Fn() -> bool, call: impl Fn(ReplicaSource<'_>) -> T) -> T {
         let (options, bases) = (FjallOptions::default(), &self.made);
         call(ReplicaSource { log: &self.log, bases, options, gives_up })
@@ -137,7 +138,7 @@ impl Rig {
         self.with(gives_up, |from| dir.follow(had.take(), from))
     }
 
-    /// Claims the shard as a repair does, behind all that the log has.
+    /// Claims the shard as a repair does, behind all entries of the log.
     fn repair_claims(&self) -> Mark {
         let tail = self.log.tail().unwrap();
         let next = tail.next(tail.epoch + 1_000);
@@ -157,7 +158,7 @@ impl Rig {
         self.log.append(next.position, &entries).unwrap();
     }
 
-    /// The checkpoint of a repair, which has these numbers alone.
+    /// Returns the checkpoint of a repair, which has only these numbers.
     fn repaired(&self, at: &Mark, numbers: &[u8]) -> (Position, Vec<u8>) {
         let (dir, mut bytes) = (self.dir.path().join("repair"), Vec::new());
         let view = FjallView::open(&dir, FjallOptions::default()).unwrap();
@@ -215,7 +216,7 @@ fn records_that_do_not_lead_to_the_log_any_more_are_taken_from_a_checkpoint() {
     let mut bytes = Vec::new();
     write_of(&store, &mut bytes).unwrap();
     drop(store);
-    // The states stand at a checkpoint, and the log begins behind that.
+    // The states are at a checkpoint, and the log starts behind that.
     let end = rig.log.tail().unwrap().last;
     rig.log.trim(end).unwrap();
     assert!(rig.log.tail().unwrap().first > rig.made.0[0].0.next());
@@ -247,7 +248,7 @@ fn nothing_is_left_of_a_shard_that_is_removed() {
     let (records, _) = rig.follow("second", None, &|| false).unwrap();
     let left = || fs::read_dir(rig.dir.path().join("second")).unwrap().count();
     assert!(left() > 1);
-    // What a crash left of an earlier removal, and of a view that was being built.
+    // A crash left these from an earlier removal, and from a view that was being built.
     for suffix in [".old", ".new"] {
         fs::create_dir_all(rig.replica("second").path(suffix).join("half")).unwrap();
     }
@@ -314,7 +315,7 @@ fn whoever_follows_takes_the_states_of_a_newer_checkpoint_once() {
     let (records, _) = rig.follow("second", None, &|| false).unwrap();
     assert_eq!(records.states, older);
     rig.made.0.insert(0, (newer.0, Vec::new()));
-    // It does not come, which fails nothing, and is not asked for again.
+    // It does not arrive, which fails nothing, and is not requested again.
     let (records, at) = rig.follow("second", Some(records), &|| false).unwrap();
     assert_eq!((at, records.states, records.newest), (end, older, newer.0));
     rig.made.0[0] = newer;
@@ -358,7 +359,7 @@ fn records_or_states_that_are_behind_the_log_are_taken_from_a_checkpoint() {
 fn a_view_that_went_further_is_given_up_only_where_the_log_was_begun_anew() {
     for (epoch, is_anew) in [(1_000, true), (0, false)] {
         let mut rig = Rig::new();
-        // The log begins behind a repair, or it has lost its end.
+        // The log starts behind a repair, or it has lost its end.
         let start = Start { after: Position(3), epoch, ..Start::new(LogId([3; 16])) };
         let log = Arc::new(CrashingLog::with_options(start, FileOptions::default()).unwrap());
         postrider_log::claim(&*log, &claim_of("repair"), 0).unwrap();
@@ -372,7 +373,7 @@ fn a_view_that_went_further_is_given_up_only_where_the_log_was_begun_anew() {
             StoreError::Lost { .. } if !is_anew => {}
             other => panic!("epoch {epoch}: {other:?}"),
         }
-        // The states of what was given up go before there is a view that they would fit to.
+        // The states that were given up are removed before there is a view that they would match.
         let left = snapshots.load().unwrap().position;
         assert_eq!(left, if is_anew { Position::START } else { Position(9) });
     }

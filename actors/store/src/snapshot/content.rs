@@ -24,8 +24,9 @@ const SUMMARY_KEY: [u8; 9] = [0xff; 9];
 const CACHE_BYTES: u64 = 16 << 20;
 /// sled's threads may hold a database's lock a moment longer than its last handle.
 const LOCK_ATTEMPTS: (u32, Duration) = (3000, Duration::from_millis(10));
-/// The most bytes that are allocated in advance for an entry. A damaged length must not exhaust the
-/// memory.
+/// The maximum bytes that are allocated in advance for an entry.
+///
+/// A damaged length must not exhaust the memory.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 
 /// Called with each entry.
@@ -106,8 +107,9 @@ pub(super) fn write(
     })
 }
 
-/// Reads a database and checks it against its own summary. The caller must discard what was visited
-/// before an error.
+/// Reads a database and checks it against its own summary.
+///
+/// The caller must discard the visited entries after an error.
 pub(super) fn read(
     dir: &Path,
     position: Position,

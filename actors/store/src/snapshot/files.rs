@@ -53,7 +53,7 @@ pub(super) fn copy_checked(generation: &Path, to: &Path) -> Result<(), SnapshotE
     Ok(())
 }
 
-/// The bytes of all files of a generation; 0 for what cannot be read.
+/// Returns the bytes of all files of a generation; 0 for those that cannot be read.
 pub(super) fn bytes(path: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(path) else {
         return fs::metadata(path).map_or(0, |file| file.len());
@@ -137,7 +137,7 @@ fn list(generation: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The database's directory and those in it, at any depth.
+/// Returns the database's directory and those in it, at any depth.
 fn dirs(generation: &Path) -> io::Result<Vec<PathBuf>> {
     let mut dirs = vec![generation.join(DATABASE)];
     let mut next = 0;

@@ -162,7 +162,7 @@ fn what_was_left_unfinished_is_removed() {
 
 #[test]
 fn content_that_is_whole_but_wrong_is_noticed() {
-    // As if sled itself had lost or changed a record before the files were listed.
+    // The damage is as if sled itself had lost or changed a record before the files were listed.
     for damage in [0, 1, 2] {
         let dir = two_generations();
         let path = generation(&dir, 20);

@@ -1,4 +1,4 @@
-//! What workspaces have is counted as a scan finds it, whatever is committed meanwhile.
+//! Tests that the counts of workspaces equal those of a scan, whatever is committed meanwhile.
 
 use proptest::prelude::*;
 

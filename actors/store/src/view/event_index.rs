@@ -1,14 +1,14 @@
-//! Pure: the index by what events are about of the workspaces' event logs.
+//! Pure: the index of the workspaces' event logs by the subjects of events.
 //!
-//! [`Table::EventIndex`] has blocks of 8,192 sequences, each in 128 parts by the hash of what its
-//! events are about. The key of a part is the workspace's id, a zero byte, the part (u8) and the
-//! block (u64, big endian); so the parts that a search reads stand together. The value is a version
-//! byte and the entries in order: 16 further bits of the hash and the event's place in the block
-//! (u16, big endian, both). What very many events of a block are about has one entry for all.
+//! [`Table::EventIndex`] has blocks of 8,192 sequences, each in 128 parts by the hash of the
+//! subject. The key of a part is the workspace's id, a zero byte, the part (u8) and the block (u64,
+//! big endian). So the parts that a search reads are adjacent. The value is a version byte and the
+//! entries in order. An entry is 16 further bits of the hash and the event's place in the block
+//! (u16, big endian, both). A subject of very many events in a block has one entry for all.
 //!
-//! A block is written in one commit once the log has gone past it, and its first part even if that
-//! is empty. So all sequences up to the end of the newest block are indexed, those behind it are
-//! not, and no commit of an event pays for it. A hash may be of several texts.
+//! A block is written in one commit once the log has passed it, and its first part even if that is
+//! empty. So all sequences up to the end of the newest block are indexed, and those behind it are
+//! not. No commit of an event pays for it. A hash may be of several texts.
 
 use std::ops::ControlFlow;
 
@@ -20,26 +20,26 @@ use crate::error::StoreError;
 
 /// The sequences of a block.
 pub const BLOCK_EVENTS: u64 = 8_192;
-/// How many parts a block has.
+/// The number of parts of a block.
 const PARTS: u8 = 128;
-/// So many events about one thing have one entry: whoever searches for it reads them all.
+/// The number of events of one subject from which they have one entry: a search reads them all.
 const MANY: usize = 1_024;
-/// Stands for the places of all events of the block.
+/// The place that means all events of the block.
 const ALL: u16 = u16::MAX;
 const VERSION: u8 = 1;
 const _: () = assert!(BLOCK_EVENTS < ALL as u64);
 
-/// The block of a sequence.
+/// Returns the block of a sequence.
 const fn block_of(sequence: u64) -> u64 {
     sequence.saturating_sub(1) / BLOCK_EVENTS
 }
 
-/// The part of a hash.
+/// Returns the part of a hash.
 const fn part_of(hash: u32) -> u8 {
     (hash >> 25) as u8
 }
 
-/// The bits of a hash that are in an entry.
+/// Returns the bits of a hash that are in an entry.
 const fn rest_of(hash: u32) -> u16 {
     (hash >> 9) as u16
 }
@@ -68,7 +68,7 @@ fn block_in(prefix: &[u8], key: &[u8]) -> Result<u64, StoreError> {
 /// The entries of a block.
 struct Block {
     number: u64,
-    /// In each the part and the rest of the hash, and the place: 7, 16 and 16 bits.
+    /// Entries with the part and the rest of the hash, and the place: 7, 16 and 16 bits.
     entries: Vec<u64>,
 }
 
@@ -104,7 +104,7 @@ impl Block {
     }
 }
 
-/// The places in the value of a part that have a hash, in order.
+/// Returns the places in the value of a part that have a hash, in order.
 fn places(value: &[u8], hash: u32) -> Result<Vec<u16>, StoreError> {
     let Some((&VERSION, entries)) = value.split_first() else { return Err(damaged()) };
     let (entries, []) = entries.as_chunks::<4>() else { return Err(damaged()) };
@@ -119,7 +119,7 @@ fn places(value: &[u8], hash: u32) -> Result<Vec<u16>, StoreError> {
     }
 }
 
-/// The last sequence that is indexed, with all before it; 0 if none is.
+/// Returns the last sequence of the indexed part of the log; 0 if none is indexed.
 ///
 /// # Errors
 /// Those of [`View::scan`]; [`StoreError::Damaged`] when a record is no part of an index.
@@ -133,8 +133,9 @@ pub fn indexed_through(store: &dyn View, workspace: &WorkspaceId) -> Result<u64,
     through
 }
 
-/// Visits the indexed sequences whose events may be about the thing of a hash, from the sequence
-/// `from` on.
+/// Visits the indexed sequences whose events may have the subject of a hash.
+///
+/// It starts at the sequence `from`.
 ///
 /// # Errors
 /// Those of [`indexed_through`].
@@ -168,8 +169,9 @@ pub fn find(
     outcome
 }
 
-/// The end of the next block, and the changes that index it; `None` while the log has not come to
-/// that end.
+/// Returns the end of the next block, and the changes that index it.
+///
+/// `None` while the log has not reached that end.
 ///
 /// # Errors
 /// Those of [`event_log::read`] and of [`indexed_through`].
@@ -178,7 +180,7 @@ pub fn next_block(
     workspace: &WorkspaceId,
 ) -> Result<(u64, Option<Vec<Change>>), StoreError> {
     let indexed = indexed_through(store, workspace)?;
-    // What was trimmed has no block.
+    // The trimmed part has no block.
     let mut first = indexed + 1;
     event_log::read(store, workspace, indexed, &mut |sequence, _| {
         first = sequence;
@@ -198,8 +200,9 @@ pub fn next_block(
     Ok((end, Some(block.into_changes(workspace))))
 }
 
-/// The oldest blocks, `max` at the most and not before the block `from`, all of whose events stand
-/// before the sequence `oldest`.
+/// Returns the oldest blocks from `from` on whose events are all before the sequence `oldest`.
+///
+/// They are at most `max`.
 ///
 /// # Errors
 /// Those of [`indexed_through`].
@@ -229,7 +232,7 @@ pub fn blocks_before(
     blocks
 }
 
-/// The changes that delete a block.
+/// Returns the changes that delete a block.
 pub fn without_block(workspace: &WorkspaceId, block: u64) -> impl Iterator<Item = Change> {
     (0..PARTS).map(move |part| Change::delete(Table::EventIndex, key(workspace, part, block)))
 }

@@ -14,14 +14,14 @@ pub struct EventEntry {
     pub id: EventId,
     /// The entry's sequence in the workspace's log: 1 for the first, without gaps.
     pub sequence: u64,
-    /// When it happened.
+    /// The time of the event.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     pub event: PublicEvent,
 }
 
 impl EventEntry {
-    /// The entry at `sequence` of a workspace's log.
+    /// Returns the entry at `sequence` of a workspace's log.
     #[must_use]
     pub fn of(workspace: &WorkspaceId, sequence: u64, entry: LogEntry) -> Self {
         let id = entry.id(workspace, sequence);
@@ -72,7 +72,7 @@ pub fn read_back(
 ) -> Result<(), StoreError> {
     let mut damage = None;
     scan_event_log_back(store, workspace, before.saturating_sub(1), &mut |chunk| {
-        // A chunk is read from its beginning, and is small.
+        // A chunk is read from its start, and is small.
         let mut entries = Vec::new();
         for (sequence, entry) in (chunk.first..before).zip(LogEntry::decode_all(&chunk.entries)) {
             match entry {
@@ -93,8 +93,9 @@ pub fn read_back(
     damage.map_or(Ok(()), Err)
 }
 
-/// Visits the entries of these sequences, until `visit` returns false. They are given in order,
-/// forwards or backwards, and each once; those that are not there are passed over.
+/// Visits the entries of these sequences, until `visit` returns false.
+///
+/// The sequences are in order, forwards or backwards, and each once. Missing ones are skipped.
 ///
 /// # Errors
 /// Those of [`read`].
@@ -111,7 +112,7 @@ pub fn read_some(
             found = Some(chunk);
             ControlFlow::Break(())
         })?;
-        // Of a sequence that is not there, the chunk is the next one, or there is none.
+        // For a missing sequence, the chunk is the next one, or there is none.
         let has = |chunk: &LogChunk, it: u64| {
             (chunk.first..chunk.first + u64::from(chunk.count)).contains(&it)
         };
@@ -124,7 +125,7 @@ pub fn read_some(
         sequences = others;
         let mut wanted = own.to_vec();
         wanted.sort_unstable();
-        // A chunk is read from its beginning, and is small.
+        // A chunk is read from its start, and is small.
         let (mut entries, mut wanted) = (Vec::new(), wanted.into_iter().peekable());
         for (sequence, entry) in (chunk.first..).zip(LogEntry::decode_all(&chunk.entries)) {
             let damaged = |error| StoreError::Damaged(format!("log entry {sequence}: {error}"));
@@ -148,8 +149,9 @@ pub fn read_some(
     Ok(())
 }
 
-/// The sequence of the last entry before the moment `since`, or 0 if the log has none. It is a
-/// binary search, because entries are ordered by time.
+/// Returns the sequence of the last entry before the moment `since`, or 0 if there is none.
+///
+/// It is a binary search, because entries are ordered by time.
 ///
 /// # Errors
 /// Those of [`read`].
@@ -176,7 +178,7 @@ pub fn before(
     Ok(before)
 }
 
-/// The sequence of the event with this id, if the log holds it or held it before it was trimmed.
+/// Returns the sequence of the event with this id, if the log holds or held it before its trim.
 ///
 /// # Errors
 /// Those of [`read`].
@@ -206,7 +208,7 @@ pub struct End {
     pub bytes: u64,
 }
 
-/// The sequence of the newest entry, or 0 if there is none.
+/// Returns the sequence of the newest entry, or 0 if there is none.
 ///
 /// # Errors
 /// Those of [`end`].
@@ -214,7 +216,7 @@ pub fn last_sequence(store: &dyn View, workspace: &WorkspaceId) -> Result<u64, S
     Ok(end(store, workspace)?.last)
 }
 
-/// The end of a workspace's event log.
+/// Returns the end of a workspace's event log.
 ///
 /// # Errors
 /// Those of [`View::scan`]; [`StoreError::Damaged`] if the last chunk cannot be decoded.
@@ -247,7 +249,7 @@ mod tests {
         let store = MemoryStore::new();
         let workspace: WorkspaceId = "acme".parse().unwrap();
         assert_eq!(before(&store, &workspace, Timestamp::from_millis(5)).unwrap(), 0);
-        // The beginning is cut off; three entries of each moment, in chunks of four.
+        // The start is cut off; there are three entries of each moment, in chunks of four.
         let moment = |sequence: u64| Timestamp::from_millis(sequence / 3 * 10);
         for first in (9_u64..49).step_by(4) {
             let mut value = 4_u32.to_be_bytes().to_vec();
@@ -275,7 +277,7 @@ mod tests {
             let expected: Vec<_> = (9..49).filter(|sequence| *sequence < from).rev().collect();
             assert_eq!(seen, expected, "{from}");
         }
-        // Some of them are read, and those that are not there are not.
+        // Some of them are read, and missing ones are skipped.
         for sequences in [vec![], vec![3, 9, 10, 12, 40, 41, 48, 49, 77], vec![49, 48, 13, 11, 8]] {
             for most in 1..10 {
                 let mut seen = Vec::new();

@@ -17,14 +17,15 @@ use crate::error::StoreError;
 pub struct LogChunk {
     /// The sequence of the first entry. The others follow without gaps.
     pub first: u64,
-    /// How many entries there are.
+    /// The number of entries.
     pub count: u32,
     /// The concatenated entries, as they were submitted.
     pub entries: Vec<u8>,
 }
 
-/// The prefix of the keys of a workspace's chunks. It ends with a zero byte, which no id contains,
-/// so no other workspace's keys match.
+/// Returns the prefix of the keys of a workspace's chunks.
+///
+/// It ends with a zero byte, which no id contains, so no other workspace's keys match.
 #[must_use]
 pub fn event_log_prefix(workspace: &WorkspaceId) -> Vec<u8> {
     let mut prefix = Vec::with_capacity(workspace.as_str().len() + 9);
@@ -33,7 +34,7 @@ pub fn event_log_prefix(workspace: &WorkspaceId) -> Vec<u8> {
     prefix
 }
 
-/// The key of the chunk whose first entry has this sequence.
+/// Returns the key of the chunk whose first entry has this sequence.
 #[must_use]
 pub fn event_log_key(workspace: &WorkspaceId, first: u64) -> Vec<u8> {
     let mut key = event_log_prefix(workspace);
@@ -49,8 +50,9 @@ pub(crate) fn event_log_key_into(workspace: &WorkspaceId, first: u64, key: &mut 
     key.extend_from_slice(&first.to_be_bytes());
 }
 
-/// Visits the chunks of a workspace, oldest first, beginning with the one that contains `from`, or
-/// else the first one after it.
+/// Visits the chunks of a workspace, oldest first.
+///
+/// It starts with the chunk that contains `from`, or else the first one after it.
 ///
 /// # Errors
 /// Those of [`View::scan`]; [`StoreError::Damaged`] when a record is no chunk.
@@ -75,8 +77,9 @@ pub fn scan_event_log(
     visit_chunks(store, &prefix, &start, Direction::Forward, visit)
 }
 
-/// Visits the chunks of a workspace, newest first, beginning with the last one that begins at or
-/// before the sequence `from`.
+/// Visits the chunks of a workspace, newest first.
+///
+/// It starts with the last chunk that starts at or before the sequence `from`.
 ///
 /// # Errors
 /// Those of [`scan_event_log`].
@@ -117,7 +120,7 @@ fn visit_chunks(
 /// nor the second number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// How many entries there are.
+    /// The number of entries.
     pub count: u32,
     /// Bytes of all entries that were ever appended to the log before these.
     pub before: u64,
@@ -179,7 +182,7 @@ mod tests {
                 assert_eq!(chunk.first, 7);
                 assert!(chunk.entries.capacity() <= value.len());
             }
-            // A key of any other length is none of this log.
+            // A key of any other length is not one of this log.
             let key = [&prefix[..], &value].concat();
             assert_eq!(chunk_of(&prefix, &key).is_ok(), value.len() == 8);
         });

@@ -54,16 +54,17 @@ pub enum Direction {
 /// Called with each key and value. Returns whether the scan continues.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
-/// The port to the committed records. Every method blocks. Only [`get`](View::get) is quick enough
-/// for async code.
+/// The port to the committed records.
+///
+/// Every method blocks. Only [`get`](View::get) is quick enough for async code.
 pub trait View: Send + Sync + 'static {
-    /// The value of a committed record.
+    /// Returns the value of a committed record.
     ///
     /// # Errors
     /// [`StoreError::Failed`] when the disk cannot be read.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// The bytes of a committed record's value, which may be cheaper to find than the value.
+    /// Returns the bytes of a committed record's value, which may be cheaper than the value.
     ///
     /// # Errors
     /// Those of [`get`](View::get).
@@ -71,8 +72,10 @@ pub trait View: Send + Sync + 'static {
         Ok(self.get(table, key)?.map(|value| value.len() as u64))
     }
 
-    /// Visits the committed records whose key starts with `prefix`. If `from` is given, the scan
-    /// begins there: at or after it, or at or before it in [`Direction::Backward`].
+    /// Visits the committed records whose key starts with `prefix`.
+    ///
+    /// If `from` is given, the scan starts there: at or after it, or at or before it in
+    /// [`Direction::Backward`].
     ///
     /// # Errors
     /// [`StoreError::Failed`] when the disk cannot be read.
@@ -85,9 +88,10 @@ pub trait View: Send + Sync + 'static {
         visit: Visit<'_>,
     ) -> Result<(), StoreError>;
 
-    /// The records as they are now, whatever is committed while they are read, for an answer whose
-    /// parts must fit together. It is for one answer: a view that has failed is opened again
-    /// meanwhile, and then its moments fail. `None`: each read shows what is committed by then.
+    /// Returns the records of the present moment, unaffected by later commits.
+    ///
+    /// It is for one answer whose parts must fit together. A failed view may be opened again
+    /// meanwhile, and then its moments fail. `None`: each read shows the records committed by then.
     ///
     /// # Errors
     /// [`StoreError::Failed`]: the view has failed.
@@ -96,7 +100,7 @@ pub trait View: Send + Sync + 'static {
     }
 }
 
-/// The least key that is greater than every one with the prefix; `None` when there is no such key.
+/// Returns the least key greater than all with the prefix; `None` if there is no such key.
 pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
     let mut end = prefix[..=last].to_vec();
@@ -104,7 +108,7 @@ pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// A scan's `from`, unless it lies outside of the prefix on the side where the scan begins anyway.
+/// Returns a scan's `from`, unless it is outside of the prefix on the side where the scan starts.
 pub(crate) fn bounding<'a>(
     prefix: &[u8],
     from: Option<&'a [u8]>,

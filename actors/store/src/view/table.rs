@@ -27,7 +27,7 @@ pub enum Table {
     Webhooks,
     /// Single messages, with their status and content.
     Messages,
-    /// When a contact last wrote to a number, which opens the service window.
+    /// The times of contacts' last messages to a number, which open the service window.
     Windows,
     /// The phone numbers by which the provider knows a phone, where they differ from ours.
     Aliases,
@@ -45,7 +45,7 @@ pub enum Table {
     BroadcastOutcomes,
     /// The provider's later reports on a broadcast's messages, in windows.
     BroadcastReports,
-    /// What the provider calls a broadcast's messages.
+    /// The provider's ids of a broadcast's messages.
     BroadcastNames,
     /// Phones that have opted out.
     Suppressions,
@@ -57,7 +57,7 @@ pub enum Table {
     MailQueue,
     /// The audit log. The writer numbers its records and chains them by their hashes.
     Audit,
-    /// What became of one-time passwords that have ended.
+    /// The outcomes of ended one-time passwords.
     Otps,
     /// The index by which single messages are found.
     MessageIndex,
@@ -67,7 +67,7 @@ pub enum Table {
     OtpIndex,
     /// Budgets of portfolios, and the recipients that count towards them.
     Portfolios,
-    /// The index of the event logs by what events are about.
+    /// The index of the event logs by the subjects of events.
     EventIndex,
 }
 
@@ -109,13 +109,13 @@ impl Table {
         Self::EventIndex,
     ];
 
-    /// Whether the records belong to workspaces, with keys that begin with `workspace ‖ 0`.
+    /// Returns whether the records belong to workspaces, with keys that start with `workspace ‖ 0`.
     #[must_use]
     pub const fn is_of_workspaces(self) -> bool {
         !matches!(self, Self::Meta | Self::Keys | Self::Buckets | Self::Audit)
     }
 
-    /// The table's name on disk. It must never change.
+    /// Returns the table's name on disk. It must never change.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -155,7 +155,7 @@ impl Table {
         }
     }
 
-    /// The table's number in the log. It must never change.
+    /// Returns the table's number in the log. It must never change.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -195,7 +195,7 @@ impl Table {
         }
     }
 
-    /// The table with this number in the log.
+    /// Returns the table with this number in the log.
     #[must_use]
     pub fn of_number(number: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|table| table.number() == number)

@@ -1,16 +1,16 @@
-//! The moment of the last commit, as it is stored with each commit.
+//! The moment of the last commit, which is stored with each commit.
 //!
-//! The store reads no clock: whoever starts the writer gives it one. Everything in a group was made
-//! before its commit, so no moment in the data is later than the stored one.
+//! The store reads no clock: the caller that starts the writer supplies one. All data of a group
+//! was created before its commit, so no moment in the data is later than the stored one.
 
 use postrider_domain::Timestamp;
 
 use crate::{Change, StoreError, Table, View};
 
-/// Gives the present moment.
+/// Returns the present moment.
 pub type Moments = Box<dyn Fn() -> Timestamp + Send>;
 
-/// Where the moment is, in [`Table::Meta`].
+/// The key of the moment in [`Table::Meta`].
 pub const KEY: &[u8] = b"durable_moment";
 /// The first byte of the value. The moment in milliseconds follows, as u64, big endian.
 const VERSION: u8 = 1;
@@ -20,7 +20,7 @@ pub(super) fn encode(at: Timestamp) -> [u8; 9] {
     [VERSION, a, b, c, d, e, f, g, h]
 }
 
-/// The change that stores the moment of a commit.
+/// Returns the change that stores the moment of a commit.
 pub(crate) fn last_moment_change(at: Timestamp) -> Change {
     Change::put(Table::Meta, KEY, encode(at))
 }

@@ -22,27 +22,30 @@ pub(super) use changes::Changes;
 use lone::Lone;
 use section::StagedSection;
 
-/// A group of more bytes takes no further batch, because writing it should not take much longer
-/// than the fsync that it saves.
+/// The bytes above which a group takes no further batch.
+///
+/// Its writing should not take much longer than the fsync that it saves.
 const GROUP_BYTES_MAX: usize = 4 << 20;
-/// A batch of more bytes is bulk, such as an import or a window of a broadcast.
+/// The bytes above which a batch is bulk, such as an import or a window of a broadcast.
 const BULK_BATCH_BYTES: usize = 8 * 1024;
-/// A group takes more bulk of one subscriber only within this, and the next group takes the rest.
-/// So the commit that everybody waits for stays short, and bulk loses little: writing and applying
+/// The limit of one subscriber's bulk in a group; the next group takes the rest.
+///
+/// So the commit that all callers wait for stays short. Bulk loses little: writing and applying
 /// this much takes about as long as the fsync.
 const OWNER_BULK_BYTES_MAX: usize = 32 * 1024;
-/// The same for one that is alone of late.
+/// The same limit for a subscriber that has recently been alone.
 const LONE_BULK_BYTES_MAX: usize = 256 * 1024;
-/// The same for the bulk of all.
+/// The same limit for the bulk of all.
 const GROUP_BULK_BYTES_MAX: usize = 4 * OWNER_BULK_BYTES_MAX;
-/// Bytes that each batch counts in addition to its own, so that a queue of empty batches is
-/// bounded.
+/// The bytes that each batch counts in addition to its own.
+///
+/// They bound a queue of empty batches.
 const BATCH_OVERHEAD: usize = 64;
-/// A buffer with a larger capacity is not kept for the next group.
+/// The capacity above which a buffer is not kept for the next group.
 pub(super) const KEPT_BUFFER_BYTES_MAX: usize = 64 * 1024;
-/// The most buffers of one kind that are kept.
+/// The maximum number of buffers of one kind that are kept.
 pub(super) const KEPT_BUFFERS_MAX: usize = 4096;
-/// The most emptied groups that are kept: one fills while one is being committed.
+/// The maximum number of emptied groups that are kept: one fills while one is being committed.
 const KEPT_GROUPS_MAX: usize = 2;
 
 /// The subscriber that owns a section.
@@ -89,9 +92,9 @@ pub(super) struct Staged {
     pub(super) waiters: Vec<oneshot::Sender<Result<(), CommitError>>>,
     pub(super) batches: u64,
     pub(super) bytes: usize,
-    /// Those of the bulk batches.
+    /// The bytes of the bulk batches.
     bulk_bytes: usize,
-    /// Bytes that the encoded frame would take, without its header.
+    /// The bytes that the encoded frame would take, without its header.
     frame_bytes: usize,
     buffers: Vec<Vec<u8>>,
 }
@@ -151,8 +154,9 @@ impl Staged {
         at
     }
 
-    /// Closes the group: moves the events into `frame` and turns the log entries into changes. Runs
-    /// outside of the lock. Returns whether there are any events.
+    /// Closes the group: moves the events into `frame` and turns the log entries into changes.
+    ///
+    /// Runs outside of the lock. Returns whether there are any events.
     pub(super) fn seal(&mut self, frame: &mut Frame, key: &mut Vec<u8>) -> bool {
         for section in &mut self.sections {
             section.seal(frame, &mut self.changes, key);
@@ -183,7 +187,7 @@ impl Staged {
     }
 }
 
-/// Whether batches are accepted.
+/// The mode, in which batches are accepted or not.
 pub(super) enum Mode {
     Open,
     /// A commit failed, and the store is not open again yet.
@@ -192,7 +196,7 @@ pub(super) enum Mode {
     Closed,
 }
 
-/// How the thread sleeps.
+/// The sleep of the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sleep {
     /// It is awake.
@@ -207,9 +211,9 @@ pub(super) enum Sleep {
 pub(super) struct Queue {
     pub(super) mode: Mode,
     pub(super) stopping: bool,
-    /// Whether the thread sleeps, and how.
+    /// The thread's sleep, if it sleeps.
     pub(super) sleep: Sleep,
-    /// Whether a caller waits for one of `groups`.
+    /// Set if a caller waits for one of `groups`.
     pub(super) urgent: bool,
     /// The queued groups, none of them empty, with consecutive numbers. Each takes what fits.
     pub(super) groups: VecDeque<Staged>,
@@ -263,13 +267,15 @@ impl Queue {
         wake
     }
 
-    /// Queued bytes if a caller waits for them, otherwise 0.
+    /// Returns the queued bytes if a caller waits for them, otherwise 0.
     pub(super) const fn staged(&self) -> usize {
         if self.urgent { self.queued_bytes } else { 0 }
     }
 
-    /// Takes the next group to commit. The last group stays while it holds only deferrable batches,
-    /// unless they have `waited` or the writer stops.
+    /// Takes the next group to commit.
+    ///
+    /// The last group stays while it holds only deferrable batches, unless they have `waited` or
+    /// the writer stops.
     pub(super) fn next(&mut self, waited: bool) -> Option<Staged> {
         if !(self.urgent || waited || self.stopping || self.groups.len() > 1) {
             return None;
@@ -282,13 +288,14 @@ impl Queue {
         group
     }
 
-    /// Whether new work may be begun: it may fill three quarters of the queue. The rest is for what
-    /// the engine itself must write.
+    /// Returns whether new work may be started: it may fill three quarters of the queue.
+    ///
+    /// The rest is for the engine's own writes.
     pub(super) const fn has_room(&self) -> bool {
         self.queued_bytes < self.queued_bytes_max / 4 * 3
     }
 
-    /// Counts bytes that are not refused for want of room.
+    /// Counts bytes that are not refused for lack of room.
     fn count(&mut self, bytes: usize) -> Result<(), CommitError> {
         if bytes > self.queued_bytes_max {
             return Err(CommitError::TooLarge);
@@ -297,8 +304,9 @@ impl Queue {
         Ok(())
     }
 
-    /// Counts bytes if there is room for them in the part of the queue that new work may fill. One
-    /// batch that is larger than that part has it alone.
+    /// Counts bytes if the part of the queue for new work has room for them.
+    ///
+    /// One batch that is larger than that part has it alone.
     fn reserve(&mut self, bytes: usize) -> Result<(), CommitError> {
         let part = self.queued_bytes_max / 4 * 3;
         let is_full = self.queued_bytes > 0 && self.queued_bytes + bytes > part;
@@ -308,10 +316,12 @@ impl Queue {
         self.count(bytes)
     }
 
-    /// Stages a batch of a subscriber. It goes to the first group that takes it, but not before
-    /// `last`, the group and section of the subscriber's last batch. So whoever fills one group
-    /// after the other does not put others behind them. Returns where it went. It is never refused
-    /// for want of room: see [`Subscriber::submit`](super::Subscriber::submit).
+    /// Stages a batch of a subscriber, and returns its group and section.
+    ///
+    /// It goes to the first group that takes it, but not before `last`, the group and section of
+    /// the subscriber's last batch. So a subscriber that fills one group after the other does not
+    /// delay others. It is never refused for lack of room: see
+    /// [`Subscriber::submit`](super::Subscriber::submit).
     pub(super) fn stage_batch(
         &mut self,
         owner: &Arc<Owner>,
@@ -328,10 +338,11 @@ impl Queue {
         Ok((open.number, open.push(owner, section, batch, need)))
     }
 
-    /// Stages changes that belong to no subscriber, behind those that were staged before. `waiter`
-    /// receives their result. No changes at all are a barrier: they go to the last group, and
+    /// Stages changes that belong to no subscriber, behind those that were staged before.
+    ///
+    /// `waiter` receives their result. An empty list is a barrier: it goes to the last group, and
     /// groups settle in order, so everything staged before is settled by then. Changes that the
-    /// engine `must` write are not refused for want of room.
+    /// engine `must` write are not refused for lack of room.
     pub(super) fn stage_changes(
         &mut self,
         changes: Vec<Change>,
@@ -362,12 +373,13 @@ impl Queue {
         Ok(())
     }
 
-    /// The number of the group that was opened last.
+    /// Returns the number of the group that was opened last.
     pub(super) const fn last_group(&self) -> GroupNumber {
         self.last_group
     }
 
-    /// The index of the first queued group from `from` on that `fits`, or else of a new one.
+    /// Returns the index of the first queued group from `from` on that `fits`, or else of a new
+    /// one.
     fn first_open(&mut self, from: GroupNumber, fits: impl Fn(&Staged) -> bool) -> usize {
         let before = self.groups.front().map_or(0, |front| from.saturating_sub(front.number));
         let before = usize::try_from(before).unwrap_or(usize::MAX);

@@ -26,7 +26,7 @@ fn events(events: &[u8]) -> Batch<'_> {
     Batch { events, ..Batch::default() }
 }
 
-/// All events of a workspace in the order of the journal.
+/// Returns all events of a workspace in the order of the journal.
 fn journal_of(store: &dyn Store, workspace: &str) -> Vec<u8> {
     let mut all = Vec::new();
     let mut last = Position::START;
@@ -246,7 +246,7 @@ async fn a_full_queue_refuses_and_takes_again_later() {
     assert!((35..75).contains(&queued), "three quarters are for commands: {queued}");
     let one = || vec![Change::put(Table::Keys, *b"k", vec![0; 3000])];
     assert_eq!(writer.commit(one()).await, Err(CommitError::Full));
-    // What is part of a state already is never refused, nor what the engine must write.
+    // A change that is already part of a state is never refused, nor a write of the engine.
     for _ in 0..100 {
         subscriber.submit(events(&[1; 100])).unwrap();
         queued += 1;
@@ -279,7 +279,7 @@ fn the_event_log_goes_in_chunks() {
     gate.entered.recv().unwrap();
     subscriber.submit(Batch { log_before: 258, ..log(b"one", 1, 1) }).unwrap();
     subscriber.submit(log(b"two,three", 2, 2)).unwrap();
-    // Not after the last one: a chunk has no gaps.
+    // It does not follow the last one: a chunk has no gaps.
     subscriber.submit(log(b"ten", 10, 1)).unwrap();
     let large = vec![b'x'; 40_000];
     subscriber.submit(log(&large, 11, 1)).unwrap();

@@ -25,7 +25,7 @@ const REOPEN_DELAY: (Duration, Duration) = (Duration::from_millis(10), Duration:
 /// The longest time that a deferrable batch waits for others to share an fsync.
 const DEFER_MAX: Duration = Duration::from_millis(5);
 
-/// How often the thread yields to callers before it takes a group.
+/// The number of times that the thread yields to callers before it takes a group.
 const YIELDS_MAX: usize = 16;
 
 /// The state that the thread owns.
@@ -40,12 +40,12 @@ pub(super) struct Worker {
     counted: UsageProgress,
     /// Whether the next slice of it cannot be read. Groups are committed all the same.
     slices_fail: bool,
-    /// The group that is being committed. It is not on the stack, so that it can be failed after a
+    /// The group that is being committed. It is not on the stack, so that it can fail after a
     /// panic.
     current: Option<Staged>,
     frame: Frame,
     key: Vec<u8>,
-    /// Gives the moment that is stored with a commit.
+    /// Returns the moment that is stored with a commit.
     moments: Option<Moments>,
 }
 
@@ -89,8 +89,9 @@ impl Worker {
         Ok((worker, shared))
     }
 
-    /// Runs until it is stopped or something panics. In both cases every waiting caller is
-    /// notified.
+    /// Runs until it is stopped or something panics.
+    ///
+    /// In both cases every waiting caller is notified.
     pub(super) fn run(mut self) {
         let ended = catch_unwind(AssertUnwindSafe(|| {
             while self.take_group() {
@@ -264,8 +265,9 @@ impl Worker {
         }
     }
 
-    /// Opens the store again after a failed commit, and retries with backoff. Returns `false` if
-    /// the writer is stopped first.
+    /// Opens the store again after a failed commit, and retries with backoff.
+    ///
+    /// Returns `false` if the writer is stopped first.
     fn recover(&mut self, error: StoreError) -> bool {
         error!(%error, "a commit failed; nothing is accepted until the store is open again");
         self.fail_everything(Mode::Failed(error.clone()), &CommitError::Store(error));
@@ -297,7 +299,7 @@ impl Worker {
         true
     }
 
-    /// Opens the store again and reads where it ends.
+    /// Opens the store again and reads its end.
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.store.reopen()?;
         let (epoch, last) = self.store.begin_epoch()?;

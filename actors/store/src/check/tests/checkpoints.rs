@@ -1,11 +1,11 @@
-//! With checkpoints, a log that was trimmed is compared with the view, and with them.
+//! Tests that a trimmed log with checkpoints is compared with the view, and with them.
 
 use super::*;
 use crate::Log as _;
 use crate::archive::Row;
 use crate::checkpoints::tests::{rewrite, write_of};
 
-/// Two checkpoints, and a log that begins behind the first commits.
+/// Returns two checkpoints, and a log that starts behind the first commits.
 fn trimmed() -> Data {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = open(dir.path(), &options(), &|_, _| Ok(())).unwrap();
@@ -42,7 +42,7 @@ fn a_view_is_compared_with_a_checkpoint_and_the_log_behind_it() {
     let view = view.unwrap();
     let mark: Mark = view.applied().unwrap();
     let changes = [
-        // What the older checkpoint has, what the log has, and what neither has.
+        // One record is in the older checkpoint, one in the log, and one in neither.
         Change::put(Table::Contacts, [b'k', 3], b"another"),
         Change::delete(Table::Contacts, [b'k', 19]),
         Change::put(Table::Keys, *b"more", *b"new"),
@@ -85,7 +85,7 @@ fn a_whole_checkpoint_with_other_records_is_reported_by_the_deep_check_only() {
         assert!(
             checked.checkpoints[0].problem.is_some() && checked.checkpoints[1].problem.is_none()
         );
-        // The view itself is what the older one and the log say.
+        // The view itself matches the older one and the log.
         assert_eq!(checked.deep, Some(Deep::Compared { records: 20, different: 0 }));
     }
 }

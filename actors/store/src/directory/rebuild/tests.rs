@@ -1,4 +1,4 @@
-//! A view that cannot be used is built anew, and is then what it was, byte for byte.
+//! Tests that an unusable view is rebuilt, and equals the previous one, byte for byte.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ fn options() -> DirectoryOptions {
         writes: Writes::default(),
         log_id: [7; 16],
         segment_bytes: 16 * 1024,
-        // So few that records are written out to tables.
+        // The size is so small that records are written to tables.
         view: FjallOptions { memtable_bytes: 16 * 1024, ..FjallOptions::default() },
     }
 }
@@ -46,14 +46,14 @@ fn content(store: &LogStore) -> Content {
     (view.mark(), tables.collect())
 }
 
-/// A directory with 40 commits, of which some delete.
+/// A directory with 40 commits, some of which delete.
 struct Data {
     dir: TempDir,
     content: Content,
 }
 
 impl Data {
-    /// With two checkpoints, and a log that begins behind the first commits.
+    /// Returns one with two checkpoints, and a log that starts behind the first commits.
     fn trimmed() -> Self {
         Self::made(true)
     }
@@ -98,7 +98,7 @@ impl Data {
         CheckpointDir::at(&self.at(CHECKPOINTS)).all().unwrap()
     }
 
-    /// It has everything, and goes on.
+    /// Checks that it has everything, and works.
     fn is_whole(&self) {
         let store = open(self.dir.path()).unwrap();
         assert!(content(&store) == self.content, "the view is another one");
@@ -137,7 +137,7 @@ fn flip_at(path: &Path, at: usize) {
 
 type Damage = fn(&Data);
 
-/// What can be wrong with a view.
+/// The kinds of damage to a view.
 const DAMAGE: [(&str, Damage); 7] = [
     ("deleted", |data| fs::remove_dir_all(data.at(VIEW)).unwrap()),
     ("emptied", |data| {
@@ -248,7 +248,7 @@ fn a_bad_block_is_found_and_the_view_built_anew() {
     tables.sort_by_key(|path| fs::metadata(path).unwrap().len());
     let largest = tables.last().expect("nothing was written out");
     assert!(fs::metadata(largest).unwrap().len() > 10_000);
-    // Where the records are; what is needed to open a table is at its end.
+    // The records are here; the data to open a table is at its end.
     flip_at(largest, 2_000);
     let checked = crate::check::check(data.dir.path(), false).unwrap();
     FjallView::wait_until_closed(&data.at(VIEW)).unwrap();
@@ -266,7 +266,7 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What a checkpoint or a snapshot says was acknowledged must be in the log.
+/// The log must have the positions that a checkpoint or a snapshot shows as acknowledged.
 #[test]
 fn a_missing_view_does_not_hide_that_the_log_ends_too_early() {
     for source in [CHECKPOINTS, SNAPSHOTS] {

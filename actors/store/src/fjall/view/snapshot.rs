@@ -1,7 +1,7 @@
 //! A snapshot of the view, which is read page by page, or as a view of one moment.
 //!
-//! The database is used only for the length of a page: one that has failed can be closed and opened
-//! again while somebody reads a snapshot slowly. That reader then gets an error.
+//! The database is used only for the length of a page. So a failed one can be closed and opened
+//! again while a slow reader holds a snapshot. That reader then gets an error.
 
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
@@ -21,7 +21,7 @@ struct FjallSnapshot {
     mark: Mark,
 }
 
-/// Takes a snapshot. Changes and their mark are one batch, so the mark that it shows is its own.
+/// Takes a snapshot. Changes and their mark are one batch, so its mark matches its records.
 pub(super) fn take(open: &Arc<Open>) -> Result<Box<dyn ViewSnapshot>, StoreError> {
     let snapshot = open.base.database.snapshot();
     let value = snapshot.get(&open.state, APPLIED_KEY).map_err(damaged_or_failed)?;
@@ -58,7 +58,7 @@ struct Moment {
     snapshot: Snapshot,
 }
 
-/// The view as it is now.
+/// Returns the view as it is now.
 pub(super) fn moment(open: &Arc<Open>) -> Box<dyn View> {
     let snapshot = open.base.database.snapshot();
     Box::new(Moment { open: Arc::downgrade(open), snapshot })

@@ -36,12 +36,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// The store, and what it must hold.
+/// The store, and its expected contents.
 struct Story {
     rig: Rig,
-    /// All commits that are in it.
+    /// All commits that it includes.
     all: Vec<u64>,
-    /// A commit of which nobody knows.
+    /// A commit whose outcome is unknown.
     unknown: Option<u64>,
     next: u64,
 }
@@ -61,7 +61,7 @@ impl Story {
         }
     }
 
-    /// Everything is known once the store is open again.
+    /// Resolves the unknown commit once the store is open again.
     fn settle(&mut self) {
         let kept = frames(&self.rig.store);
         if let Some(unknown) = self.unknown.take()

@@ -1,4 +1,4 @@
-//! Notes between commits, and a log that has no room.
+//! Tests of notes between commits, and of a log without room.
 
 use std::ops::ControlFlow;
 
@@ -69,7 +69,7 @@ fn note(position: u64) -> CheckpointNote {
     CheckpointNote { position: Position(position), archive, sha256, bytes: 3 }
 }
 
-/// A frame as the writer numbers it, which knows of no note.
+/// Commits a frame as the writer numbers it, which knows of no note.
 fn number(store: &LogStore, last: Position) -> Result<Position, StoreError> {
     let sections = vec![Section { workspace: "acme".parse().unwrap(), events: vec![7] }];
     let frame = Frame { epoch: 0, number: last.next(), sections };

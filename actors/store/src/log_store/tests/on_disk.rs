@@ -1,4 +1,4 @@
-//! The store in files, and the contract of what it shares with other stores.
+//! The store in files, and the contract that it shares with other stores.
 
 use postrider_log::FileLog;
 use tempfile::TempDir;
@@ -54,7 +54,7 @@ fn it_goes_on_after_each_opening() {
     }
 }
 
-/// Nothing fails while the present file has room, but it is said.
+/// Nothing fails while the present file has room, but the problem is reported.
 #[test]
 fn a_next_file_that_cannot_be_made_is_said() {
     let dir = Dir::new();
@@ -79,7 +79,7 @@ fn a_next_file_that_cannot_be_made_is_said() {
     assert!(figures.synced == Position(2) && (200..2000).contains(&figures.bytes), "{figures:?}");
 }
 
-/// Larger than an entry may be.
+/// The commit is larger than an entry may be.
 #[test]
 fn a_large_commit_takes_several_positions() {
     let dir = Dir::new();

@@ -1,4 +1,4 @@
-//! A log that was trimmed is repaired from checkpoints.
+//! Tests that a trimmed log is repaired from checkpoints.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use crate::directory::checkpoints;
 
 const LAST: Position = Position(COMMITS as u64 + 1);
 
-/// With two checkpoints, a log that begins behind the first commits, and no snapshot.
+/// Returns data with two checkpoints, a log that starts behind the first commits, and no snapshot.
 fn trimmed() -> Data {
     let data = Data(tempfile::tempdir().unwrap());
     let (store, _) = open(data.path(), &options([7; 16]), &|_, _| Ok(())).unwrap();
@@ -31,7 +31,7 @@ fn trimmed() -> Data {
     data
 }
 
-/// The snapshots of these tests keep what the base of them has, and count the frames behind it.
+/// The snapshots of these tests keep the entries of their base, and count the frames behind it.
 fn fold_on(dir: &SnapshotDir, store: &dyn Store) -> Result<(), DirectoryError> {
     let base = dir.load()?;
     let last = crate::log::replay(store, base.position, &mut |_| ControlFlow::Continue(()))?;
@@ -57,7 +57,7 @@ impl Data {
         fs::remove_dir_all(self.path().join("view")).unwrap();
     }
 
-    /// Plans, repairs, and sees that nothing but what the plan says is removed.
+    /// Plans and repairs, and checks that only the planned parts are removed.
     fn is_repaired(&self, from: Option<Position>, last: Position) {
         let planned = plan(self.path()).unwrap();
         let given_up = (last < LAST).then(|| (last.next(), LAST));
@@ -87,7 +87,7 @@ impl Data {
         fs::write(path, bytes).unwrap();
     }
 
-    /// The last position that is whole before a byte of a segment.
+    /// Returns the last position that is whole before a byte of a segment.
     fn whole_before(&self, segment: usize, at: u64) -> Position {
         let mut last = Position::START;
         let segment = self.segments()[segment].file_name().unwrap().to_owned();
@@ -146,12 +146,12 @@ fn missing_segments_cost_what_no_checkpoint_has() {
     let data = trimmed();
     let newest = data.positions()[0];
     let segments = data.segments();
-    // One in the middle: what is before it, or what the newest checkpoint has.
+    // If one in the middle is missing, the part before it or the newest checkpoint is kept.
     let before = data.whole_before(segments.len() - 2, 0);
     fs::remove_file(&segments[segments.len() - 2]).unwrap();
     data.remove_view();
     data.is_repaired(Some(newest), before.max(newest));
-    // All of them: the checkpoint is all there is.
+    // If all are missing, the checkpoint is all there is.
     let data = trimmed();
     data.segments().iter().for_each(|segment| fs::remove_file(segment).unwrap());
     let planned = plan(data.path()).unwrap();
@@ -187,14 +187,14 @@ fn a_checkpoint_of_another_history_is_not_used() {
     data.is_repaired(Some(data.positions()[1]), LAST);
 }
 
-/// The log's own entry of the checkpoint is missing too, and what can be read behind is not joined
-/// on.
+/// The log's own entry at the checkpoint is missing too, and the readable entries behind are not
+/// used.
 #[test]
 fn nothing_is_taken_from_behind_a_damage_that_the_checkpoint_stands_in() {
     let data = trimmed();
     data.remove_view();
     let newest = data.positions()[0];
-    // The later one first: what is behind a damage in the midst of a segment is found again.
+    // The later one comes first: entries behind damage in the midst of a segment are found again.
     for position in [newest.next(), newest] {
         data.flip_entry(position);
     }

@@ -1,10 +1,10 @@
-//! Pure: the audit log: numbered records, each with the SHA-256 of the one before.
+//! Pure: the audit log: numbered records, each with the SHA-256 of the previous one.
 //!
-//! Whoever commits a change stages the record of it with [`record_change`] among the changes of
-//! the same batch. Only the writer's thread numbers staged records and links them, in the order in
+//! A caller that commits a change stages its record with [`record_change`] among the changes of the
+//! same batch. Only the writer's thread numbers staged records and links them, in the order in
 //! which they were staged. So there is one chain, whatever actors they come from, and a record is
-//! durable exactly when its change is. Two marks in [`Table::Meta`] say where the chain ends and
-//! up to where retention has removed it.
+//! durable exactly when its change is. Two marks in [`Table::Meta`] hold the end of the chain and
+//! the position up to which retention has removed it.
 
 mod read;
 mod trim;
@@ -45,7 +45,7 @@ pub struct AuditMark {
     pub sequence: u64,
     /// The SHA-256 of its sequence and its bytes.
     pub hash: AuditHash,
-    /// When it was made. It never goes back along the chain, but at a rebase of the clock.
+    /// The time of the record. It never decreases along the chain, except at a rebase of the clock.
     pub at: Timestamp,
 }
 
@@ -56,7 +56,7 @@ pub struct AuditRow {
     pub mark: AuditMark,
     /// The SHA-256 of the record before.
     pub previous: AuditHash,
-    /// What it records.
+    /// The record.
     pub record: AuditRecord,
 }
 
@@ -67,20 +67,20 @@ pub struct DamagedRow {
     pub sequence: u64,
     /// Its identifier, if that can be read.
     pub id: Option<AuditId>,
-    /// When it was made, if that can be read.
+    /// The time of the record, if that can be read.
     pub at: Option<Timestamp>,
-    /// What is wrong with it.
+    /// The problem.
     pub why: &'static str,
 }
 
-/// The change that appends a record. It must be committed through the writer.
+/// Returns the change that appends a record. It must be committed through the writer.
 #[must_use]
 pub fn record_change(at: Timestamp, record: &AuditRecord) -> Change {
     let value = [&at.as_millis().to_be_bytes()[..], &codec::encode(record)].concat();
     Change::put(Table::Audit, *record.id.as_bytes(), value)
 }
 
-/// The place of the newest record.
+/// Returns the place of the newest record.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read, or the mark is damaged.
@@ -88,7 +88,7 @@ pub fn head(store: &dyn View) -> Result<AuditMark, StoreError> {
     AuditMark::read(store, HEAD_KEY)
 }
 
-/// The place of the newest record that retention has removed.
+/// Returns the place of the newest record that retention has removed.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read, or the mark is damaged.
@@ -105,7 +105,7 @@ impl AuditMark {
         Self::decode(&bytes).ok_or_else(damaged)
     }
 
-    /// The mark's bytes.
+    /// Returns the mark's bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::BYTES);
@@ -125,7 +125,7 @@ impl AuditMark {
         (version == VERSION).then_some(Self { sequence, hash: *hash, at })
     }
 
-    /// The place of a record with these bytes.
+    /// Returns the place of a record with these bytes.
     fn of(sequence: u64, at: Timestamp, value: &[u8]) -> Self {
         let hash = Sha256::new().chain_update(sequence.to_be_bytes()).chain_update(value);
         Self { sequence, hash: hash.finalize().into(), at }
@@ -134,7 +134,7 @@ impl AuditMark {
     /// Turns a staged record into the one after this. Returns its place.
     fn link(&self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Option<Self> {
         let (at, json) = value.split_first_chunk()?;
-        // Two callers may stage records in another order than they read the time.
+        // Two callers may stage records in another order than that of their times.
         let at = Timestamp::from_millis(u64::from_be_bytes(*at)).max(self.at);
         let mut linked = Vec::with_capacity(HEADER_BYTES + json.len());
         linked.push(VERSION);
@@ -148,15 +148,16 @@ impl AuditMark {
     }
 }
 
-/// When a committed record was made; `None` if its bytes are none.
+/// Returns the time of a committed record; `None` if its bytes are not a record.
 #[must_use]
 pub fn moment_of(value: &[u8]) -> Option<Timestamp> {
     let moment = value.get(1 + HASH_BYTES..HEADER_BYTES)?.try_into().ok()?;
     Some(Timestamp::from_millis(u64::from_be_bytes(moment)))
 }
 
-/// Links a committed record of another chain to the one that ends with `head`. Returns the new end;
-/// `None` if its bytes are none.
+/// Links a committed record of another chain to the one that ends with `head`.
+///
+/// Returns the new end; `None` if its bytes are not a record.
 #[must_use]
 pub fn relinked(head: &AuditMark, value: &[u8]) -> Option<(Change, AuditMark)> {
     let (mut key, mut value) = (Vec::new(), value.get(1 + HASH_BYTES..)?.to_vec());
@@ -164,14 +165,15 @@ pub fn relinked(head: &AuditMark, value: &[u8]) -> Option<(Change, AuditMark)> {
     Some((Change::put(Table::Audit, key, value), end))
 }
 
-/// The change that makes a mark the end of the chain.
+/// Returns the change that makes a mark the end of the chain.
 #[must_use]
 pub fn head_change(end: &AuditMark) -> Change {
     Change::put(Table::Meta, HEAD_KEY, end.encode())
 }
 
-/// Links the staged records among `changes` to the chain that ends with `head`. Returns its new
-/// end if there were any.
+/// Links the staged records among `changes` to the chain that ends with `head`.
+///
+/// Returns its new end if there were any.
 pub(crate) fn link_staged(changes: &mut [Change], head: &AuditMark) -> Option<AuditMark> {
     let mut newest = None;
     for change in changes.iter_mut().filter(|change| change.table == Table::Audit) {
@@ -183,12 +185,12 @@ pub(crate) fn link_staged(changes: &mut [Change], head: &AuditMark) -> Option<Au
     newest
 }
 
-/// The sequence that a key stands for.
+/// Returns the sequence of a key.
 fn sequence_of(key: &[u8]) -> Option<u64> {
     (key.len() == KEY_BYTES).then(|| key.try_into().map(u64::from_be_bytes).ok())?
 }
 
-/// A record as its bytes are read.
+/// Decodes a record.
 fn decode(sequence: u64, value: &[u8]) -> Result<AuditRow, DamagedRow> {
     let damaged = |at, why| DamagedRow { sequence, id: id_in(value), at, why };
     let cut = || damaged(None, "it is too short");
@@ -205,7 +207,7 @@ fn decode(sequence: u64, value: &[u8]) -> Result<AuditRow, DamagedRow> {
     Ok(AuditRow { mark, previous: *previous, record })
 }
 
-/// The identifier in bytes that are not a record any more, if it is still there.
+/// Returns the identifier in bytes that are no longer a record, if it still exists.
 fn id_in(value: &[u8]) -> Option<AuditId> {
     const BEFORE: &[u8] = br#""id":"aud_"#;
     let start = value.windows(BEFORE.len()).position(|window| window == BEFORE)?;

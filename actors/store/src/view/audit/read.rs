@@ -6,21 +6,23 @@ use super::{AuditRow, DamagedRow, decode, head, sequence_of, trimmed};
 use crate::{Direction, StoreError, Table, View, rebase};
 use postrider_domain::{AuditRecord, Timestamp, WorkspaceId};
 
-/// Most records that one part looks at: a filter that matches nothing would read the whole log.
+/// The maximum number of records that one part looks at.
+///
+/// A filter that matches nothing would otherwise read the whole log.
 const LOOKED_AT_MAX: usize = 10_000;
 
-/// Which records are wanted. What is `None` matches every record.
+/// The conditions for records. `None` matches every record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Those of this workspace.
+    /// Records of this workspace.
     pub workspace: Option<WorkspaceId>,
-    /// Those whose actor has this kind, identifier or name.
+    /// Records whose actor has this kind, identifier or name.
     pub actor: Option<String>,
-    /// Those of this action, such as `key.create`, or of all that begin so, such as `key`.
+    /// Records of this action, such as `key.create`, or of all that start with it, such as `key`.
     pub action: Option<String>,
-    /// Those of this moment or later.
+    /// Records of this moment or later.
     pub since: Option<Timestamp>,
-    /// Those before this moment.
+    /// Records before this moment.
     pub until: Option<Timestamp>,
 }
 
@@ -48,17 +50,20 @@ impl AuditFilter {
 /// A part of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditPage {
-    /// The records that match, in the order of the direction.
+    /// The matching records, in the order of the direction.
     pub rows: Vec<AuditRow>,
-    /// Those that cannot be read, in the same order: any of them may be one that matches.
+    /// The unreadable records, in the same order: any of them may match.
     pub damaged: Vec<DamagedRow>,
-    /// The sequence to go on after. It is `None` where no older records are left; for newer ones
-    /// it is always given, because more may come.
+    /// The sequence after which the next part starts.
+    ///
+    /// It is `None` if no older records are left; for newer ones it is always given, because more
+    /// may come.
     pub next: Option<u64>,
 }
 
-/// Reads at most `limit` records beyond the sequence `cursor`, or from the end of the log where
-/// `direction` begins. A part may be empty before the end; `next` then goes on.
+/// Reads at most `limit` records beyond the sequence `cursor`, or from the start of `direction`.
+///
+/// A part may be empty before the end; `next` then continues.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -110,14 +115,15 @@ pub fn page(
     Ok(AuditPage { rows, damaged, next })
 }
 
-/// The first and the last sequence of `oldest..=newest` between which everything is that the
-/// filter's moments ask for.
+/// Returns the first and the last sequence of `oldest..=newest` that the filter's moments need.
+///
+/// All records with such moments are between them.
 fn range(
     store: &dyn View,
     filter: &AuditFilter,
     (oldest, newest): (u64, u64),
 ) -> Result<(u64, u64), StoreError> {
-    // The moments go back only where the clock was rebased.
+    // The moments decrease only where the clock was rebased.
     let mut pieces = vec![(oldest, newest)];
     for rebase in rebase::all(store)? {
         if let Some(last) = pieces.last_mut()
@@ -146,8 +152,9 @@ fn range(
     Ok((first, last))
 }
 
-/// The first sequence of `from..=to` that is of `moment` or later, or the one after `to`. It is a
-/// binary search, because the moments do not go back between them.
+/// Returns the first sequence of `from..=to` at or after `moment`, or the one after `to`.
+///
+/// It is a binary search, because the moments do not decrease between them.
 fn first_since(
     store: &dyn View,
     moment: Timestamp,
@@ -157,7 +164,7 @@ fn first_since(
     let (mut low, mut high) = (from, to.saturating_add(1));
     while low < high {
         let middle = low + (high - low) / 2;
-        // Where a moment cannot be read, that of the next record that has one says as much.
+        // If a moment cannot be read, that of the next readable record serves as well.
         let (mut at, mut next) = (None, middle);
         while at.is_none() && next < high {
             at = moment_of(store, next)?;
@@ -168,7 +175,7 @@ fn first_since(
     Ok(low)
 }
 
-/// The moment of a record, if it can be read.
+/// Returns the moment of a record, if it can be read.
 fn moment_of(store: &dyn View, sequence: u64) -> Result<Option<Timestamp>, StoreError> {
     let Some(value) = store.get(Table::Audit, &sequence.to_be_bytes())? else {
         // Retention has removed it meanwhile, so it is early.

@@ -1,4 +1,4 @@
-//! What the audit log lists, keeps and finds wrong.
+//! Tests of listing, keeping and verifying the audit log.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn change(number: u64) -> Change {
     )
 }
 
-/// A store with this many records, each in a commit of its own.
+/// Returns a store with this many records, each in a commit of its own.
 fn with_records(count: u64) -> MemoryStore {
     let store = MemoryStore::new();
     for number in 1..=count {
@@ -107,7 +107,7 @@ fn what_retention_removes_leaves_a_chain_that_fits() {
     assert_eq!(fault(&store), None, "all of it is gone");
 }
 
-/// Removes what is from before that moment. Returns the sequences that could not be read.
+/// Removes the records before that moment. Returns the sequences that could not be read.
 fn remove(store: &MemoryStore, moment: u64, max: usize) -> Vec<u64> {
     let ExpiredRecords { changes, damaged } =
         expired(store, Timestamp::from_millis(moment), max).unwrap();
@@ -117,7 +117,7 @@ fn remove(store: &MemoryStore, moment: u64, max: usize) -> Vec<u64> {
 
 #[test]
 fn a_damaged_record_is_shown_named_and_passed() {
-    // The text, the version, all of it.
+    // The damage is in the text, in the version, or in all of it.
     type Damage = fn(&mut Vec<u8>);
     let damages: [(Damage, bool, bool); 3] = [
         (|value| *value.last_mut().unwrap() = b'?', true, true),
@@ -140,10 +140,10 @@ fn a_damaged_record_is_shown_named_and_passed() {
         assert_eq!(damaged[0].at.is_some(), has_moment, "{damaged:?}");
         let id = has_id.then(|| AuditId::from_parts(Timestamp::from_millis(4000), 4));
         assert_eq!(damaged[0].id, id);
-        // It takes a place in a part, and the next one goes on behind it.
+        // It takes a place in a part, and the next part continues behind it.
         let (others, damaged, next) = list(&all, Direction::Backward, Some(6), 2);
         assert_eq!((others, damaged.len(), next), (vec![5], 1, Some(4)));
-        // The search by time finds its way, wherever it falls.
+        // The search by time works wherever the damaged record is.
         for moment in 1..=9 {
             let since = Some(Timestamp::from_millis(1000 * moment));
             let filter = AuditFilter { since, ..all.clone() };
@@ -207,7 +207,7 @@ async fn the_writer_links_what_is_staged_and_goes_on_after_a_failure() {
         let expected = if outcome == CrashOutcome::Lost { 3 } else { 4 };
         assert_eq!((fault(&store), head(&store).unwrap().sequence), (None, expected));
         writer.stop();
-        // The next writer goes on where this one ended.
+        // The next writer continues where this one ended.
         let store = store.crash(Keep::Nothing);
         let writer = Writer::start(Arc::new(store.clone()), WriterOptions::default()).unwrap();
         writer.commit(vec![change(5)]).await.unwrap();

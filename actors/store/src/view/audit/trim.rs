@@ -1,4 +1,4 @@
-//! Pure: finds the records of the audit log that are older than they have to be kept.
+//! Pure: finds the records of the audit log whose retention has ended.
 
 use std::ops::ControlFlow;
 
@@ -6,17 +6,18 @@ use super::{DamagedRow, TRIMMED_KEY, decode, sequence_of, trimmed};
 use crate::{Change, Direction, StoreError, Table, View};
 use postrider_domain::Timestamp;
 
-/// The oldest records, which need not be kept.
+/// The oldest records, whose retention has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExpiredRecords {
-    /// The changes that remove them, and note up to where.
+    /// The changes that remove them, and record the position.
     pub changes: Vec<Change>,
-    /// Those of them that cannot be read.
+    /// The unreadable ones among them.
     pub damaged: Vec<DamagedRow>,
 }
 
-/// The oldest records from before `moment`, about `max` of them at the most. One that cannot be
-/// read goes with the next one that can: no earlier one is later than that.
+/// Returns the oldest records from before `moment`, about `max` of them at the most.
+///
+/// An unreadable one is removed with the next readable one: no earlier one has a later moment.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -25,7 +26,7 @@ pub fn expired(
     moment: Timestamp,
     max: usize,
 ) -> Result<ExpiredRecords, StoreError> {
-    // What was removed is not passed again.
+    // The removed records are not passed again.
     let from = (trimmed(store)?.sequence + 1).to_be_bytes();
     let (mut found, mut newest, mut unread) = (ExpiredRecords::default(), None, Vec::new());
     store.scan(Table::Audit, &[], Some(&from), Direction::Forward, &mut |key, value| {

@@ -6,19 +6,19 @@ use super::{AuditMark, decode, head, sequence_of, trimmed};
 use crate::{Direction, StoreError, Table, View};
 use postrider_domain::AuditId;
 
-/// What is wrong with a record.
+/// The fault of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
-    /// Its bytes are not those that the record after it, or the end of the log, was linked to.
+    /// Its bytes do not match the link of the next record, or of the end of the log.
     Altered,
-    /// It is not there, and retention has not removed it.
+    /// It is missing, and retention has not removed it.
     Missing,
     /// It is beyond the end of the log.
     Unexpected,
 }
 
 impl FaultKind {
-    /// The name of the fault.
+    /// Returns the name of the fault.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -29,30 +29,31 @@ impl FaultKind {
     }
 }
 
-/// The first record that does not fit.
+/// The first faulty record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditFault {
     /// Its sequence.
     pub sequence: u64,
     /// Its identifier, if it can be read.
     pub id: Option<AuditId>,
-    /// What is wrong with it.
+    /// The fault.
     pub kind: FaultKind,
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditCheck {
-    /// How many records were looked at.
+    /// The number of records that were looked at.
     pub checked: u64,
-    /// The sequence to go on after, if records are left.
+    /// The sequence after which the next part starts, if records are left.
     pub next: Option<u64>,
-    /// The first record that does not fit.
+    /// The first faulty record.
     pub fault: Option<AuditFault>,
 }
 
-/// Verifies at most `max` records after the sequence `after`, or from the oldest one. The record
-/// at `after` must have been verified, up to what is after it.
+/// Verifies at most `max` records after the sequence `after`, or from the oldest one.
+///
+/// The record at `after` must already be verified, except for its link from the next one.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read, or a mark is damaged.
@@ -110,7 +111,7 @@ fn verify_from(
     if let Some((sequence, kind)) = walk.ends() {
         return Ok(walk.fails(sequence, kind));
     }
-    // One that was written meanwhile has moved the end in the same commit.
+    // A record that was written meanwhile has moved the end in the same commit.
     match beyond {
         Some(sequence) if sequence > head(store)?.sequence => {
             Ok(walk.fails(sequence, FaultKind::Unexpected))
@@ -119,20 +120,20 @@ fn verify_from(
     }
 }
 
-/// How far the chain is verified.
+/// The progress of the verification.
 struct Walk {
     /// The newest record that retention has removed.
     start: AuditMark,
     /// The last record that was read.
     last: AuditMark,
     last_id: Option<AuditId>,
-    /// The end of the log when this began.
+    /// The end of the log at the start.
     end: AuditMark,
     checked: u64,
 }
 
 impl Walk {
-    /// Looks at the next record. Returns the one that does not fit, if any.
+    /// Looks at the next record. Returns the faulty one, if any.
     fn step(&mut self, sequence: u64, value: &[u8]) -> Option<(u64, FaultKind)> {
         let expected = self.last.sequence + 1;
         if sequence != expected {
@@ -146,8 +147,8 @@ impl Walk {
             }
         };
         if row.previous != self.last.hash {
-            // The one before is not what this was linked to. What retention has removed cannot be
-            // looked at, so then it is this one.
+            // The previous record does not match this link. Removed records cannot be looked at, so
+            // in that case the fault is this record's.
             if self.last.sequence > self.start.sequence {
                 return Some((self.last.sequence, FaultKind::Altered));
             }

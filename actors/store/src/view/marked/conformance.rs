@@ -11,11 +11,11 @@ use crate::{Change, Direction, Position, Table};
 
 pub(crate) const LOG: LogId = LogId([9; 16]);
 
-/// A view under test, and the way to open what it wrote once more.
+/// A view under test, and a way to open its data again.
 pub(crate) trait ViewSubject {
     type View: MarkedView;
 
-    /// Opens what earlier views of this subject wrote. The earlier ones are dropped.
+    /// Opens the data that earlier views of this subject wrote. The earlier ones are dropped.
     fn open(&self) -> Self::View;
 }
 
@@ -131,7 +131,7 @@ fn content(view: &dyn MarkedView) -> BTreeMap<Vec<u8>, Vec<u8>> {
 pub(crate) fn a_snapshot_stays_at_its_mark(subject: &impl ViewSubject) {
     let view = subject.open();
     view.begin(LOG, &Mark::default()).unwrap();
-    // More than a page, in two tables.
+    // This is more than a page, in two tables.
     let large = |at: u64| -> Vec<Change> {
         let record = |table, key: u8| Change::put(table, [key], vec![at as u8; 200_000]);
         (0..8).flat_map(|key| [record(Table::Keys, key), record(Table::Otps, key)]).collect()
@@ -161,7 +161,7 @@ pub(crate) fn a_snapshot_stays_at_its_mark(subject: &impl ViewSubject) {
     });
 }
 
-/// All records of a table in a snapshot.
+/// Returns all records of a table in a snapshot.
 fn pages(snapshot: &dyn ViewSnapshot, table: Table) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Pure: the record changes of one group, of which the last one of each record wins.
+//! Pure: the record changes of one group, in which the last one of each record wins.
 
 use std::hash::BuildHasher;
 
@@ -9,26 +9,31 @@ use crate::{Change, Table};
 
 use super::{KEPT_BUFFER_BYTES_MAX, KEPT_BUFFERS_MAX};
 
-/// A list of changes with an index by record. The entries behind the live ones are left over from
-/// earlier groups, and their buffers are reused.
+/// A list of changes with an index by record.
+///
+/// The entries behind the live ones are left over from earlier groups, and their buffers are
+/// reused.
 #[derive(Default)]
 pub(in super::super) struct Changes {
     entries: Vec<Change>,
     live: usize,
-    /// How many of the live ones are of the audit log.
+    /// The number of live changes of the audit log.
     audits: usize,
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
 
 impl Changes {
-    /// At most one change of each record, in the order in which the records were first named.
+    /// Returns at most one change of each record, in the order in which the records were first
+    /// named.
     pub(in super::super) fn live(&self) -> &[Change] {
         &self.entries[..self.live]
     }
 
-    /// Links the staged records of the audit log to its end, and moves that. Returns the new end if
-    /// there were any. No change may be added afterwards: the records have other keys then.
+    /// Links the staged records of the audit log to its end, and moves the end.
+    ///
+    /// Returns the new end if there were any. No change may be added afterwards, since the records
+    /// then have other keys.
     pub(in super::super) fn link_audit(&mut self, end: &AuditMark) -> Option<AuditMark> {
         if self.audits == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! Notes whether one subscriber alone has batches, so that its bulk holds up nobody.
+//! Detects a subscriber that alone has batches, so that its bulk delays no other.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 use super::section::StagedSection;
 use super::{Owner, Staged};
 
-/// After so many groups with nobody else's batches a subscriber is alone.
+/// The number of groups without others' batches after which a subscriber is alone.
 const GROUPS_MIN: u32 = 8;
 
-/// Whose batches alone were in the groups that were taken last.
+/// The sole subscriber in the last taken groups.
 #[derive(Default)]
 pub(super) struct Lone {
-    /// Its address, 0 for nobody's.
+    /// Its address, 0 for none.
     owner: usize,
-    /// In how many groups.
+    /// The number of these groups.
     groups: u32,
 }
 
 impl Lone {
-    /// Takes notice of a group that is taken. One with changes of no subscriber changes nothing.
+    /// Records a taken group. One with changes of no subscriber changes nothing.
     pub(super) fn note(&mut self, sections: &[StagedSection]) {
         match sections {
             [] => {}
@@ -32,7 +32,7 @@ impl Lone {
         }
     }
 
-    /// Whether nobody else has had a batch of late, or has one that is queued.
+    /// Returns whether no other subscriber had a batch recently, or has a queued one.
     pub(super) fn is(&self, owner: &Arc<Owner>, queued: &VecDeque<Staged>) -> bool {
         let is_own = |section: &StagedSection| Arc::ptr_eq(&section.owner, owner);
         self.groups >= GROUPS_MIN

@@ -8,14 +8,14 @@ use crate::{Frame, Section, Table};
 use super::super::Batch;
 use super::{Changes, Owner};
 
-/// Most bytes of event-log entries that several batches share in one record.
+/// The maximum bytes of event-log entries that several batches share in one record.
 const CHUNK_BYTES_MAX: usize = 64 * 1024;
 
-/// What one subscriber has in a group.
+/// The part of one subscriber in a group.
 pub(in super::super) struct StagedSection {
     pub(in super::super) owner: Arc<Owner>,
     events: Vec<u8>,
-    /// In the order of their entries.
+    /// The chunks, in the order of their entries.
     chunks: Vec<Chunk>,
     /// Bytes of its bulk batches.
     pub(super) bulk_bytes: usize,
@@ -31,7 +31,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Whether the entries of a batch go on where this ends, and it may grow by them.
+    /// Returns whether the entries of a batch follow this chunk, and fit.
     fn takes(&self, batch: &Batch<'_>) -> bool {
         batch.log_first == self.first + u64::from(self.count)
             && self.bytes.len() + batch.log.len() <= Head::BYTES + CHUNK_BYTES_MAX
@@ -39,17 +39,17 @@ impl Chunk {
 }
 
 impl StagedSection {
-    /// An empty section that writes its events to `events`, a reused buffer.
+    /// Returns an empty section that writes its events to `events`, a reused buffer.
     pub(super) fn new(owner: Arc<Owner>, events: Vec<u8>) -> Self {
         Self { owner, events, chunks: Vec::new(), bulk_bytes: 0 }
     }
 
-    /// Whether the frame has no section for it yet.
+    /// Returns whether the frame has no section for it yet.
     pub(super) const fn has_no_events(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Adds what a batch has for journal and event log. `buffers` are for reuse.
+    /// Adds a batch's journal events and log entries. `buffers` are for reuse.
     pub(super) fn push(&mut self, batch: &Batch<'_>, buffers: &mut Vec<Vec<u8>>) {
         self.events.extend_from_slice(batch.events);
         if batch.log.is_empty() {
@@ -82,7 +82,7 @@ impl StagedSection {
         }
     }
 
-    /// The buffers that it had.
+    /// Returns its buffers.
     pub(super) fn into_buffers(self) -> impl Iterator<Item = Vec<u8>> {
         std::iter::once(self.events).chain(self.chunks.into_iter().map(|chunk| chunk.bytes))
     }

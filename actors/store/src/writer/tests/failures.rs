@@ -20,7 +20,8 @@ fn a_failure_fails_all_that_waits_and_is_recovered_from() {
         subscriber.submit(events(b"2")).unwrap();
         let (_, result) = heard.recv().unwrap();
         assert!(matches!(result, Err(CommitError::Store(_))), "{result:?}");
-        // Its state is not what is durable: never again, open or not.
+        // Its state is not the durable one: it is refused for good, whether the store is open or
+        // not.
         let refused = subscriber.submit(events(b"3"));
         assert!(matches!(refused, Err(CommitError::Store(_))), "{refused:?}");
         while !writer.is_healthy() {
@@ -47,7 +48,7 @@ async fn a_failure_reaches_every_group_behind_it_once() {
     let writer = gate.start(&store, WriterOptions::default());
     let (first, first_heard) = subscribe(&writer, "first");
     let (second, second_heard) = subscribe(&writer, "second");
-    // A frame with this number is there already, so the commit is refused.
+    // A frame with this number already exists, so the commit is refused.
     let section = Section { workspace: "x".parse().unwrap(), events: vec![1] };
     let frame = Frame { epoch: 0, number: Position(1), sections: vec![section] };
     store.inner.commit(Group::new(Some(&frame), &[])).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of who goes into which group: bulk of one subscriber puts no other behind it.
+//! Tests of the assignment to groups: bulk of one subscriber delays no other.
 
 use proptest::prelude::*;
 
@@ -6,11 +6,11 @@ use super::gated::{Gate, Gated};
 use super::*;
 use crate::Change;
 
-/// Bytes of a batch that is bulk, and of one that is not.
+/// The bytes of a bulk batch, and of a small one.
 const BULK: usize = 12_000;
 const SMALL: usize = 200;
 
-/// A writer that commits a group of another workspace until the gate opens.
+/// Returns a writer that commits a group of another workspace until the gate opens.
 fn busy() -> (Arc<Gated>, Gate, Writer, GroupNumber) {
     let (store, gate) = gated();
     let writer = gate.start(&store, WriterOptions::default());
@@ -50,7 +50,7 @@ fn a_group_has_room_for_bulk_of_several() {
     let groups: Vec<_> = (0..9)
         .map(|n| {
             let (one, _heard) = subscribe(&writer, &format!("importer-{n}"));
-            // A new subscriber begins behind what is queued, so each of them has queued before.
+            // A new subscriber starts behind the queue, so each of them has queued before.
             (one, Batch { changes: &changes, ..Batch::default() })
         })
         .collect::<Vec<_>>()
@@ -85,7 +85,7 @@ fn who_is_alone_fills_groups_until_somebody_comes() {
     commit();
     let groups: Vec<_> = (0..30).map(|_| put(&importer, BULK)).collect();
     assert_eq!(groups, [[9; 20].as_slice(), &[10; 10]].concat());
-    // Whoever comes shares the first group, and bulk is held back from then on.
+    // A new subscriber shares the first group, and bulk is held back from then on.
     assert_eq!(put(&other, SMALL), 9);
     let groups: Vec<_> = (0..3).map(|_| put(&importer, BULK)).collect();
     assert_eq!(groups, [11, 11, 12]);
@@ -93,18 +93,18 @@ fn who_is_alone_fills_groups_until_somebody_comes() {
     writer.stop();
 }
 
-/// What is staged in a random history.
+/// A step of a random history.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A batch of a subscriber: bytes of its events, of its log entry and of its change.
+    /// Submits a batch of a subscriber: bytes of its events, of its log entry and of its change.
     Submit(usize, [usize; 3]),
-    /// Changes of no subscriber.
+    /// Stages changes of no subscriber.
     Changes(usize),
     /// The store commits a group.
     Commit,
 }
 
-/// What must be in the store of one workspace.
+/// The expected data of one workspace in the store.
 #[derive(Debug, Clone, Default)]
 struct Expected {
     journal: Vec<u8>,
@@ -144,8 +144,9 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the sizes, each one's batches are committed in their order and without a gap, the
-    /// last change of each record holds, and a barrier settles behind all.
+    /// Whatever the sizes, the batches of each are committed in their order and without a gap.
+    ///
+    /// The last change of each record holds, and a barrier settles behind all.
     #[test]
     fn each_ones_order_holds(steps in prop::collection::vec(step(), 1..120)) {
         let (store, gate, writer, _) = busy();

@@ -37,7 +37,8 @@ pub(super) fn gated() -> (Arc<Gated>, Gate) {
 }
 
 impl Gate {
-    /// A writer whose own first commits, of the epoch and of the counted usage, have passed.
+    /// Returns a writer whose own first commits, of the epoch and of the counted usage, have
+    /// passed.
     pub(super) fn start(&self, store: &Arc<Gated>, options: WriterOptions) -> Writer {
         for _ in 0..2 {
             self.permits.send(Permit::Go).unwrap();
