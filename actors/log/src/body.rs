@@ -14,7 +14,7 @@ mod tests;
 /// their fields.
 pub const DATA_FORMAT: u16 = 2;
 
-/// The body of a claim: who writes from now on.
+/// The body of a claim: the identity of the new writer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The name of the node.
@@ -23,7 +23,7 @@ pub struct Claim {
     pub incarnation: [u8; 16],
     /// The version of the program, for people.
     pub program: String,
-    /// The lowest data format that a reader must know to read what follows.
+    /// The lowest data format that a reader must know for the following entries.
     pub readable_from: u16,
 }
 
@@ -67,16 +67,16 @@ pub struct Handoff {
     pub node: String,
 }
 
-/// Why a body cannot be read.
+/// The reason why a body cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// The bytes are not such a body.
+    /// The bytes are not a body of this kind.
     #[error("the body of a {0} is not what was written")]
     Damaged(&'static str),
     /// It holds a number that this version does not know.
     #[error("the body was written by a newer version: {field} {number} is not known")]
     Newer {
-        /// What the number is of.
+        /// The field of the number.
         field: &'static str,
         /// The number.
         number: u16,
@@ -97,10 +97,10 @@ impl Claim {
         Ok(out)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the bytes of [`encode`](Self::encode).
     ///
     /// # Errors
-    /// [`BodyError::Newer`] when what follows the claim needs a newer reader.
+    /// [`BodyError::Newer`] if the entries after the claim need a newer reader.
     pub fn decode(mut body: Bytes) -> Result<Self, BodyError> {
         let mut read = || {
             let node = text(&mut body)?;
@@ -117,7 +117,7 @@ impl Claim {
     }
 }
 
-/// The operations of changes, as they stand on disk.
+/// The operations of changes, as stored on disk.
 const DELETE: u8 = 0;
 const PUT: u8 = 1;
 
@@ -132,8 +132,10 @@ pub struct ChangeRef<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// Encodes a group: length and bytes of the frame, count of changes, then each change as table,
-/// operation, length and bytes of the key, and for a put length and bytes of the value.
+/// Encodes a group: length and bytes of the frame, count of changes, then each change.
+///
+/// A change is its table, its operation, length and bytes of the key, and for a put length and
+/// bytes of the value.
 ///
 /// # Errors
 /// [`EncodeError::TooLong`] for a frame, key or value that does not fit.
@@ -171,7 +173,7 @@ impl GroupBody {
         encode_group(&self.frame, changes)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote. Keys and values share the body's memory.
+    /// Decodes the bytes of [`encode`](Self::encode). Keys and values share the body's memory.
     ///
     /// # Errors
     /// [`BodyError::Newer`] for a table or an operation that this version does not know.
@@ -213,7 +215,7 @@ impl CheckpointNote {
         Ok(out)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the bytes of [`encode`](Self::encode).
     ///
     /// # Errors
     /// [`BodyError::Damaged`] when the bytes are not such a body.
@@ -240,7 +242,7 @@ impl Handoff {
         Ok(out)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote.
+    /// Decodes the bytes of [`encode`](Self::encode).
     ///
     /// # Errors
     /// [`BodyError::Damaged`] when the bytes are not such a body.

@@ -2,7 +2,7 @@
 
 use crate::entry::{Entry, EntryHash, Header, Kind, LogId, Position};
 
-/// The end of a chain of entries, and what may follow it.
+/// The end of a chain of entries, which decides the entries that may follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
     log: LogId,
@@ -10,7 +10,7 @@ pub struct Chain {
     last: Position,
     epoch: u64,
     hash: EntryHash,
-    /// The commit whose last part is not there yet.
+    /// The commit whose last part is still missing.
     open: Option<OpenCommit>,
 }
 
@@ -23,49 +23,49 @@ struct OpenCommit {
 }
 
 impl Chain {
-    /// A chain that ends with a whole commit at `last`.
+    /// Returns a chain that ends with a whole commit at `last`.
     #[must_use]
     pub const fn new(log: LogId, shard: u16, last: Position, epoch: u64, hash: EntryHash) -> Self {
         Self { log, shard, last, epoch, hash, open: None }
     }
 
-    /// The log that the entries belong to.
+    /// Returns the log of the entries.
     #[must_use]
     pub const fn log(&self) -> LogId {
         self.log
     }
 
-    /// The shard that the entries belong to.
+    /// Returns the shard of the entries.
     #[must_use]
     pub const fn shard(&self) -> u16 {
         self.shard
     }
 
-    /// The last entry's position.
+    /// Returns the last entry's position.
     #[must_use]
     pub const fn last(&self) -> Position {
         self.last
     }
 
-    /// The last entry's epoch.
+    /// Returns the last entry's epoch.
     #[must_use]
     pub const fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The last entry's hash.
+    /// Returns the last entry's hash.
     #[must_use]
     pub const fn hash(&self) -> EntryHash {
         self.hash
     }
 
-    /// Whether the last commit has all of its parts.
+    /// Returns whether the last commit has all of its parts.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.open.is_none()
     }
 
-    /// Where the next commit begins, or the present one if it is not whole.
+    /// Returns the start of the next commit, or of the present one if it is not whole.
     #[must_use]
     pub fn commit_begins(&self) -> Position {
         self.open.as_ref().map_or(self.last.next(), |open| open.first)
@@ -73,11 +73,11 @@ impl Chain {
 
     /// Checks that an entry with this header may follow.
     ///
-    /// The epoch rises with a claim and with nothing else, so an entry of a writer that does not
-    /// know of a later claim does not fit. A claim also ends a commit whose last part is missing.
+    /// The epoch rises only with a claim, so an entry of a writer that missed a later claim is
+    /// refused. A claim also ends a commit whose last part is missing.
     ///
     /// # Errors
-    /// The first thing that does not fit.
+    /// The first fault.
     pub fn check(&self, header: &Header) -> Result<(), ChainFault> {
         if header.log != self.log {
             return Err(ChainFault::Log);
@@ -109,7 +109,7 @@ impl Chain {
         if fits { Ok(()) } else { Err(ChainFault::Part) }
     }
 
-    /// Adds an entry that [`check`](Self::check) let through.
+    /// Adds an entry that [`check`](Self::check) accepted.
     pub fn push(&mut self, entry: &Entry) {
         let Header { kind, position, epoch, part, parts, .. } = entry.header;
         self.open = (part + 1 < parts).then(|| OpenCommit {
@@ -124,7 +124,7 @@ impl Chain {
     /// Checks an entry, then adds it.
     ///
     /// # Errors
-    /// Those of [`check`](Self::check); the chain is then as it was.
+    /// Those of [`check`](Self::check), which leave the chain unchanged.
     pub fn check_and_push(&mut self, entry: &Entry) -> Result<(), ChainFault> {
         self.check(&entry.header)?;
         self.push(entry);
@@ -132,7 +132,7 @@ impl Chain {
     }
 }
 
-/// Why an entry does not follow the one before it.
+/// The reason why an entry does not follow the one before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFault {
     /// It belongs to another log.
@@ -165,7 +165,7 @@ pub enum ChainFault {
         /// The epoch of the entry before it.
         last: u64,
     },
-    /// It is not the part of a commit that comes next.
+    /// It is not the next part of a commit.
     #[error("the entry is not the part of a commit that comes next")]
     Part,
 }

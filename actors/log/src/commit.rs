@@ -1,4 +1,4 @@
-//! Pure: what is appended must be exactly one commit that follows the last one.
+//! Pure: the check that appended entries are exactly one commit that follows the last one.
 
 use bytes::Bytes;
 
@@ -15,19 +15,19 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// The header of the last entry.
+    /// Returns the header of the last entry.
     #[must_use]
     pub fn last_header(&self) -> Option<Header> {
         self.entries.last().map(|entry| entry.header.clone())
     }
 
-    /// The bytes of all entries.
+    /// Returns the bytes of all entries.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.entries.iter().map(|entry| entry.bytes.len()).sum()
     }
 
-    /// What the disk shall have: the entries, one behind the other.
+    /// Returns the bytes for the disk: the entries, one behind the other.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         match self.entries.as_slice() {
@@ -44,10 +44,10 @@ fn joined(mut all: Vec<u8>, entry: &Entry) -> Vec<u8> {
 
 /// Checks that the entries are one whole commit that may follow the chain, at position `at`.
 ///
-/// `claimed` says whether the writer's claim is there; without it only a claim is let through.
+/// `claimed` is set once the writer has claimed the log; without it only a claim is accepted.
 ///
 /// # Errors
-/// Why the commit is refused.
+/// The reason for the refusal.
 pub fn check(
     chain: &Chain,
     at: Position,

@@ -51,13 +51,13 @@ impl Position {
     /// The position before the first entry.
     pub const START: Self = Self(0);
 
-    /// The position right after this one.
+    /// Returns the position right after this one.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// The position right before this one.
+    /// Returns the position right before this one.
     #[must_use]
     pub const fn previous(self) -> Self {
         Self(self.0.saturating_sub(1))
@@ -70,19 +70,19 @@ impl fmt::Display for Position {
     }
 }
 
-/// The identity of a log: 16 random bytes, drawn once when the log is made.
+/// The identity of a log: 16 random bytes, drawn once when the log is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogId(pub [u8; 16]);
 
-/// The first 16 bytes of the SHA-256 of an entry, by which the next one names it.
+/// The first 16 bytes of the SHA-256 of an entry, by which the next entry names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct EntryHash(pub [u8; 16]);
 
 impl EntryHash {
-    /// What the first entry of a log names as the one before it.
+    /// The hash that the first entry of a log has as that of the one before it.
     pub const NONE: Self = Self([0; 16]);
 
-    /// The hash of an entry's bytes.
+    /// Returns the hash of an entry's bytes.
     #[must_use]
     pub fn of(entry: &[u8]) -> Self {
         let digest: [u8; 32] = Sha256::digest(entry).into();
@@ -90,11 +90,11 @@ impl EntryHash {
     }
 }
 
-/// What an entry is for. The numbers stand on disk and are never used again.
+/// The kind of an entry. The numbers are stored on disk and are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// A writer opened the log. The epoch rises with it and with nothing else.
+    /// A writer opened the log. The epoch rises only with a claim.
     Claim = 1,
     /// A group commit.
     Group = 2,
@@ -116,7 +116,7 @@ impl Kind {
 /// An entry without its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// What the entry is for.
+    /// The kind of the entry.
     pub kind: Kind,
     /// The shard that the log belongs to; 0 on one node.
     pub shard: u16,
@@ -124,13 +124,13 @@ pub struct Header {
     pub log: LogId,
     /// The entry's place in the log. Positions have no gaps.
     pub position: Position,
-    /// How often the log was opened for writing. It never falls.
+    /// The number of openings of the log for writing. It never decreases.
     pub epoch: u64,
     /// The hash of the entry before it.
     pub prev: EntryHash,
-    /// Which part of its commit this is, from 0.
+    /// The number of this part within its commit, from 0.
     pub part: u16,
-    /// How many parts the commit has; 1 when it is not split.
+    /// The number of the commit's parts; 1 if it is not split.
     pub parts: u16,
     /// The length of the body.
     pub body_bytes: u32,
@@ -139,24 +139,23 @@ pub struct Header {
 }
 
 impl Header {
-    /// The length of the whole entry.
+    /// Returns the length of the whole entry.
     #[must_use]
     pub const fn entry_bytes(&self) -> usize {
         // A u32 fits: the crate is for machines of 64 bits, see below.
         self.body_bytes as usize + OVERHEAD_BYTES
     }
 
-    /// The position of the first part of the entry's commit.
+    /// Returns the position of the first part of the entry's commit.
     #[must_use]
     pub const fn commit_begins(&self) -> Position {
         Position(self.position.0.saturating_sub(self.part as u64))
     }
 
-    /// Reads the header that the bytes begin with.
+    /// Decodes the header at the start of the bytes.
     ///
     /// # Errors
-    /// The first thing that is wrong with it. [`EntryFault::Newer`] is reported only of a header
-    /// that is whole.
+    /// The first fault. [`EntryFault::Newer`] is only reported for a header that is whole.
     pub fn decode(bytes: &[u8]) -> Result<Self, EntryFault> {
         let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Err(EntryFault::Short);
@@ -223,36 +222,36 @@ const _: () = assert!(usize::BITS >= 64);
 /// One whole entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What stands before the body.
+    /// The header.
     pub header: Header,
     /// All bytes of the entry, as they are stored.
     pub bytes: Bytes,
 }
 
 impl Entry {
-    /// Reads an entry from exactly its bytes.
+    /// Decodes an entry from exactly its bytes.
     ///
     /// # Errors
-    /// The first thing that is wrong with them.
+    /// The first fault.
     pub fn decode(bytes: Bytes) -> Result<Self, EntryFault> {
         let header = verify(&bytes)?;
         Ok(Self { header, bytes })
     }
 
-    /// The body.
+    /// Returns the body.
     #[must_use]
     pub fn body(&self) -> Bytes {
         self.bytes.slice(HEADER_BYTES..self.bytes.len() - (OVERHEAD_BYTES - HEADER_BYTES))
     }
 
-    /// The hash by which the next entry names this one.
+    /// Returns the hash by which the next entry names this one.
     #[must_use]
     pub fn hash(&self) -> EntryHash {
         EntryHash::of(&self.bytes)
     }
 }
 
-/// Encodes an entry. The header's length of the body must be the body's.
+/// Encodes an entry. The header's length must be that of the body.
 pub(crate) fn encode(header: &Header, body: &[u8]) -> Bytes {
     debug_assert_eq!(header.body_bytes as usize, body.len(), "the header is of another body");
     let mut out = Vec::with_capacity(body.len() + OVERHEAD_BYTES);
@@ -267,7 +266,7 @@ pub(crate) fn encode(header: &Header, body: &[u8]) -> Bytes {
 /// Checks that the bytes are exactly one whole entry, and returns its header.
 ///
 /// # Errors
-/// The first thing that is wrong with them.
+/// The first fault.
 pub(crate) fn verify(bytes: &[u8]) -> Result<Header, EntryFault> {
     let header = Header::decode(bytes)?;
     if bytes.len() < header.entry_bytes() {
@@ -286,7 +285,7 @@ pub(crate) fn verify(bytes: &[u8]) -> Result<Header, EntryFault> {
     Ok(header)
 }
 
-/// Why bytes are not an entry.
+/// The reason why bytes are not an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EntryFault {
     /// The bytes end before the entry does.
@@ -295,24 +294,24 @@ pub enum EntryFault {
     /// There are more bytes than the entry has.
     #[error("the entry has bytes behind its end")]
     Long,
-    /// It does not begin as an entry does.
+    /// It does not start as an entry does.
     #[error("no entry begins here")]
     Magic,
-    /// The header is not what was written.
+    /// The header's bytes are not those that were written.
     #[error("the checksum of the entry's header does not match")]
     HeaderChecksum,
-    /// The header is whole, and holds what no writer writes.
+    /// The header is whole, and has values that no writer writes.
     #[error("the entry's header has fields that no writer writes")]
     Fields,
     /// The header is whole, and of a format that this version does not know.
     #[error("the entry was written by a newer version: its {field} is {number}")]
     Newer {
-        /// The field that is not known.
+        /// The unknown field.
         field: &'static str,
         /// Its value.
         number: u8,
     },
-    /// Header and body are not what was written.
+    /// The bytes of header and body are not those that were written.
     #[error("the checksum of the entry does not match")]
     Checksum,
     /// The end mark is missing.
@@ -320,7 +319,7 @@ pub enum EntryFault {
     EndMark,
 }
 
-/// The `N` bytes at an offset. Callers know that they are there.
+/// Returns the `N` bytes at an offset, which must exist.
 pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&bytes[at..at + N]);

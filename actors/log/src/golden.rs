@@ -18,7 +18,7 @@ fn next() -> Next {
     }
 }
 
-/// Checks that the commit is written as ever, and that what was written is read as ever.
+/// Checks that the commit is written as ever, and read back as ever.
 fn is(kind: Kind, body: &[u8], max: usize, expected: &[Expect]) {
     let entries = encode_commit(&next(), kind, 0x0a0b_0c0d, body, max).unwrap();
     assert_eq!(entries.len(), expected.len());

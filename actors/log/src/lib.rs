@@ -2,19 +2,19 @@
 //!
 //! Not an API: this crate promises no stability.
 //!
-//! # What it is for
+//! # Purpose
 //! The log is the durable truth. The keyed records are a view of it, and a backup, an export and a
-//! replica can be made of its entries.
+//! replica can be created from its entries.
 //!
-//! # What it promises
+//! # Guarantees
 //! - A commit is one [`Entry`], or its parts. [`Log::append`] returns when all of it is durable.
 //! - Positions have no gaps, and each entry holds the hash of the one before it.
 //! - Damage is never taken for the end. Only the last commit may be cut off, and only if it was
-//!   never acknowledged. Whoever applied entries finds out: [`check_witness`].
+//!   never acknowledged. A reader that applied lost entries detects that: [`check_witness`].
 //! - The epoch rises with each [`claim`], so a writer that was replaced can write nothing.
 //!
 //! # The logs
-//! [`FileLog`] is for one node. [`MemoryLog`] keeps nothing. [`CrashingLog`] is the log in files
+//! [`FileLog`] is for one node. [`MemoryLog`] stores nothing. [`CrashingLog`] is the log in files
 //! on a disk that fails as scripted. One suite tests all three.
 
 pub mod body;

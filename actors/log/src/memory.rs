@@ -18,10 +18,10 @@ use crate::port::{AppendError, Log, LogError, Start, Tail};
 #[cfg(test)]
 mod tests;
 
-/// Most bytes of an entry, where nothing else is said.
+/// The default maximum bytes of an entry.
 const ENTRY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What an append that fails leaves behind.
+/// The remains of an append that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryFault {
     /// Nothing.
@@ -57,13 +57,13 @@ struct Handle {
 }
 
 impl MemoryLog {
-    /// An empty log.
+    /// Returns an empty log.
     #[must_use]
     pub fn new(start: &Start) -> Self {
         Self::with_entry_bytes_max(start, ENTRY_BYTES_MAX)
     }
 
-    /// An empty log whose entries have at most this many bytes.
+    /// Returns an empty log whose entries have at most this many bytes.
     #[must_use]
     pub fn with_entry_bytes_max(start: &Start, entry_bytes_max: usize) -> Self {
         let shared = Shared {
@@ -77,13 +77,14 @@ impl MemoryLog {
         Self { id: start.id, shared, handle }
     }
 
-    /// Another handle of the same log, as a new process has it. It must claim before it writes.
+    /// Returns another handle of the same log, as for a new process. It must claim before it
+    /// writes.
     #[must_use]
     pub fn open_again(&self) -> Self {
         Self { id: self.id, shared: self.shared.clone(), handle: Mutex::default() }
     }
 
-    /// A log with the same entries that goes a way of its own from here on.
+    /// Returns a log with the same entries that is independent from here on.
     #[must_use]
     pub fn copy(&self) -> Self {
         let shared = self.shared.lock();
@@ -232,7 +233,7 @@ impl Log for MemoryLog {
 
     fn trim(&self, through: Position) -> Result<(), LogError> {
         let mut shared = self.shared.lock();
-        // Whole commits go, up to the one that ends the log.
+        // Whole commits are removed, up to the one that ends the log.
         let ends_commit = |entry: &Entry| entry.header.part + 1 == entry.header.parts;
         let last_begins = shared.entries.back().map(|entry| entry.header.commit_begins());
         let goes = |entry: &Entry| {

@@ -1,4 +1,4 @@
-//! Pure: a commit that is too large for one entry is cut into parts, and joined again.
+//! Pure: cuts a commit that is too large for one entry into parts, and joins them again.
 
 use bytes::Bytes;
 
@@ -8,12 +8,12 @@ use crate::entry::{Entry, EntryHash, Header, Kind, LogId, OVERHEAD_BYTES, Positi
 #[cfg(test)]
 mod tests;
 
-/// Where the next commit goes, and what it names as the entry before it.
+/// The place of the next commit, and the entry that it names as the one before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Next {
-    /// The log that it is for.
+    /// The log.
     pub log: LogId,
-    /// The shard that it is for.
+    /// The shard.
     pub shard: u16,
     /// The position of its first entry.
     pub position: Position,
@@ -24,7 +24,7 @@ pub struct Next {
 }
 
 impl Next {
-    /// The place behind a chain, for a writer of this epoch.
+    /// Returns the place behind a chain, for a writer of this epoch.
     #[must_use]
     pub fn after(chain: &Chain, epoch: u64) -> Self {
         Self {
@@ -37,44 +37,43 @@ impl Next {
     }
 }
 
-/// Why a commit cannot be encoded.
+/// The reason why a commit cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// A length does not fit into its field.
     #[error("{field} of a commit has {length} bytes, more than {max}")]
     TooLong {
-        /// What is too long.
+        /// The field that is too long.
         field: &'static str,
         /// Its length.
         length: usize,
         /// The largest length.
         max: usize,
     },
-    /// It would need more parts than can be numbered.
+    /// It would need more parts than the maximum number.
     #[error("a commit of {bytes} bytes needs {parts} parts; at most {max} are possible")]
     TooManyParts {
         /// The length of the body.
         bytes: usize,
         /// The parts that it needs.
         parts: usize,
-        /// The most parts that it may have.
+        /// The maximum number of parts.
         max: usize,
     },
 }
 
-/// Bytes of a body that fit into one entry.
+/// Returns the bytes of a body that fit into one entry.
 fn capacity(entry_bytes_max: usize) -> usize {
     entry_bytes_max.saturating_sub(OVERHEAD_BYTES).clamp(1, u32::MAX as usize)
 }
 
-/// How many entries a commit with a body of this length needs.
+/// Returns the number of entries for a commit with a body of this length.
 #[must_use]
 pub fn parts_of(body_bytes: usize, entry_bytes_max: usize) -> usize {
     body_bytes.div_ceil(capacity(entry_bytes_max)).max(1)
 }
 
-/// Encodes a commit as one entry, or as the parts that it needs so that none is larger than
-/// `entry_bytes_max`.
+/// Encodes a commit as one entry or as parts, none larger than `entry_bytes_max`.
 ///
 /// # Errors
 /// [`EncodeError::TooManyParts`] when the parts cannot be numbered, or a claim needs more than one.
@@ -121,7 +120,7 @@ pub fn encode_commit(
 /// One commit, with its parts joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// What it is for.
+    /// The kind.
     pub kind: Kind,
     /// The position of its first part.
     pub first: Position,
@@ -137,7 +136,7 @@ pub struct Commit {
     pub body: Bytes,
 }
 
-/// A part came without the parts before it.
+/// A part was read without the parts before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("entry {0} is part of a commit that begins before the entries that were read")]
 pub struct PartWithoutStart(pub Position);
@@ -149,8 +148,9 @@ pub struct Joiner {
 }
 
 impl Joiner {
-    /// Takes the next entry, and returns the commit that it completes. The entries must be those of
-    /// a chain that was checked.
+    /// Takes the next entry, and returns the commit that it completes.
+    ///
+    /// The entries must be those of a checked chain.
     ///
     /// # Errors
     /// [`PartWithoutStart`] when the first entry is not the first part of its commit.

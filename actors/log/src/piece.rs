@@ -1,7 +1,7 @@
 //! A piece of a log is a file of the entries that follow a position, for a backup.
 //!
-//! It begins with the header of a segment, which says where the piece belongs, and ends with its
-//! last entry. A piece without entries is a header alone.
+//! It starts with the header of a segment, which holds its place in the log, and ends with its last
+//! entry. A piece without entries is a header alone.
 
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
@@ -17,27 +17,28 @@ use crate::port::{Log, LogError, Mark};
 #[cfg(test)]
 mod tests;
 
-/// Why a piece could not be written.
+/// The reason why a piece could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum PieceError {
-    /// The log cannot be read, or what was asked for is trimmed.
+    /// The log cannot be read, or the requested entries are trimmed.
     #[error(transparent)]
     Log(#[from] LogError),
     /// The log ends before the position.
     #[error("the log ends at {last}, before {after}")]
     Ahead {
-        /// The position that was given.
+        /// The given position.
         after: Position,
         /// The last position of the log.
         last: Position,
     },
-    /// What was written to failed.
+    /// The output failed.
     #[error(transparent)]
     Write(#[from] io::Error),
 }
 
-/// Writes the entries after a position, up to the end at the time of the call. Returns the mark of
-/// that end.
+/// Writes the entries after a position, up to the end at the time of the call.
+///
+/// Returns the mark of that end.
 ///
 /// # Errors
 /// See [`PieceError`]. [`LogError::Trimmed`]: the entries after the position are removed.
@@ -75,7 +76,7 @@ pub fn write_piece(
     failed.map_or(Ok(end), |error| Err(error.into()))
 }
 
-/// The mark of a position, which the entry behind it names.
+/// Returns the mark of a position, which the entry behind it names.
 fn mark_at(log: &dyn Log, position: Position) -> Result<Mark, PieceError> {
     let tail = log.tail()?;
     if position == tail.last {
@@ -85,12 +86,12 @@ fn mark_at(log: &dyn Log, position: Position) -> Result<Mark, PieceError> {
     let bytes = log.entry(position.next())?.ok_or(ahead)?;
     let failed = |fault: EntryFault| LogError::Failed(fault.to_string());
     let Header { kind, prev, epoch, .. } = Header::decode(&bytes).map_err(failed)?;
-    // A claim raises the epoch, and nothing else changes it.
+    // Only a claim raises the epoch.
     let epoch = if kind == Kind::Claim { epoch.saturating_sub(1) } else { epoch };
     Ok(Mark { position, epoch, hash: prev })
 }
 
-/// Reads a piece, and checks every entry and how it follows the one before it.
+/// Reads a piece, and checks every entry and its link to the one before it.
 #[derive(Debug)]
 pub struct PieceReader<R> {
     input: R,
@@ -123,26 +124,26 @@ impl<R: Read> PieceReader<R> {
         Ok(Self { input, file, offset: SEGMENT_HEADER_BYTES as u64, start, chain, joiner })
     }
 
-    /// The log that the piece is of.
+    /// Returns the log of the piece.
     #[must_use]
     pub const fn log(&self) -> LogId {
         self.chain.log()
     }
 
-    /// The mark that the piece follows.
+    /// Returns the mark that the piece follows.
     #[must_use]
     pub const fn start(&self) -> Mark {
         self.start
     }
 
-    /// The mark of the last entry that was read.
+    /// Returns the mark of the last entry that was read.
     #[must_use]
     pub const fn end(&self) -> Mark {
         let chain = &self.chain;
         Mark { position: chain.last(), epoch: chain.epoch(), hash: chain.hash() }
     }
 
-    /// What was read from.
+    /// Returns the input.
     pub fn into_input(self) -> R {
         self.input
     }

@@ -10,94 +10,104 @@ use crate::chain::{Chain, ChainFault};
 use crate::entry::{Entry, EntryFault, EntryHash, Header, Kind, LogId, Position};
 use crate::parts::{Commit, EncodeError, Joiner, Next, encode_commit};
 
-/// An append-only log of one shard. Every method blocks; one that calls over a network must have a
-/// deadline inside.
+/// An append-only log of one shard.
+///
+/// Every method blocks; one that calls over a network must have an internal deadline.
 ///
 /// After a start and after a failed append, the first entry must be a claim, which raises the
-/// epoch: [`claim`] appends it. So entries of an earlier writer can no longer fit.
+/// epoch: [`claim`] appends it. So entries of an earlier writer are refused.
 pub trait Log: Debug + Send + Sync + 'static {
-    /// The identity of the log.
+    /// Returns the identity of the log.
     fn id(&self) -> LogId;
 
-    /// Most bytes of one entry. A larger commit must be cut into parts.
+    /// Returns the maximum bytes of one entry. A larger commit must be cut into parts.
     fn entry_bytes_max(&self) -> usize;
 
-    /// The end of the log. It is authoritative: it shows what every writer appended before the
-    /// call.
+    /// Returns the end of the log.
+    ///
+    /// It is authoritative: it includes all appends of every writer before the call.
     ///
     /// # Errors
-    /// [`LogError::Failed`] when the end is not known, as after [`AppendError::Unknown`].
+    /// [`LogError::Failed`] if the end is unknown, as after [`AppendError::Unknown`].
     fn tail(&self) -> Result<Tail, LogError>;
 
-    /// Appends the entries of one commit: one entry, or all parts. All of them are durable when it
-    /// returns `Ok`. The first one must have the position `at`.
+    /// Appends the entries of one commit: one entry, or all parts.
+    ///
+    /// All of them are durable when it returns `Ok`. The first one must have the position `at`.
     ///
     /// # Errors
     /// See [`AppendError`]. After [`AppendError::Unknown`] every append is refused until
     /// [`reopen`](Self::reopen) has succeeded.
     fn append(&self, at: Position, entries: &[Bytes]) -> Result<(), AppendError>;
 
-    /// Visits the entries from `from` on, oldest first, up to the end at the time of the call. It
-    /// checks every entry and how it follows the one before it. Parts of a commit whose last part
+    /// Visits the entries from `from` on, oldest first, up to the end at the time of the call.
+    ///
+    /// It checks every entry and its link to the one before it. Parts of a commit whose last part
     /// is missing are visited too; [`read_commits`] leaves them out.
     ///
     /// # Errors
-    /// [`LogError::Trimmed`] when `from` is before the first entry, [`LogError::Damaged`] and
-    /// [`LogError::Newer`] when an entry cannot be read. What was visited before is right.
+    /// [`LogError::Trimmed`] if `from` is before the first entry, [`LogError::Damaged`] and
+    /// [`LogError::Newer`] if an entry cannot be read. The entries visited before are valid.
     fn read(
         &self,
         from: Position,
         visit: &mut dyn FnMut(Entry) -> ControlFlow<()>,
     ) -> Result<(), LogError>;
 
-    /// The entry at a position, `None` when the log ends before it. It is authoritative, as the
-    /// tail is.
+    /// Returns the entry at a position; `None` if the log ends before it.
+    ///
+    /// It is authoritative, as the tail is.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read); [`LogError::Failed`] behind the end when that is not known.
+    /// Those of [`read`](Self::read); [`LogError::Failed`] behind the end if that is unknown.
     fn entry(&self, at: Position) -> Result<Option<Bytes>, LogError>;
 
-    /// The approximate bytes of the entries after `after`; 0 at the end.
+    /// Returns the approximate bytes of the entries after `after`; 0 at the end.
     ///
     /// # Errors
-    /// [`LogError::Failed`] when the log cannot be asked.
+    /// [`LogError::Failed`] if the log cannot be reached.
     fn bytes_after(&self, after: Position) -> Result<u64, LogError>;
 
-    /// Deletes entries up to and including `through`: as many of the oldest as it can. The last
-    /// commit always stays. Trimmed entries may come back after a crash.
+    /// Deletes entries up to and including `through`: as many of the oldest as it can.
+    ///
+    /// The last commit always stays. Trimmed entries may return after a crash.
     ///
     /// # Errors
     /// [`LogError::Failed`]; some of the entries may have been deleted.
     fn trim(&self, through: Position) -> Result<(), LogError>;
 
-    /// Opens the log again after a failure. What it shows from then on is durable. It does nothing
-    /// to a log that works.
+    /// Opens the log again after a failure.
+    ///
+    /// The entries that it shows from then on are durable. It does nothing to a log that works.
     ///
     /// # Errors
     /// Those of opening the log the first time. The caller may try again.
     fn reopen(&self) -> Result<Tail, LogError>;
 
-    /// Why appends will fail soon, for as long as that is so. Each call may see to it.
+    /// Returns the reason why appends will fail soon, as long as it holds. A call may try to remove
+    /// it.
     fn problem(&self) -> Option<String> {
         None
     }
 
-    /// Fails when a commit of so many bytes would not be taken, because the log is full but for
-    /// what claims, handoffs and checkpoints need.
+    /// Fails if a commit of so many bytes would be refused, because the log is full.
+    ///
+    /// The rest of the space is for claims, handoffs and checkpoints.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason.
     fn has_room(&self, _bytes: usize) -> Result<(), String> {
         Ok(())
     }
 
-    /// How many files it has, if it is in files.
+    /// Returns the number of its files, if it is in files.
     fn segments(&self) -> usize {
         0
     }
 
-    /// Marks a clean stop, after which every append is refused. The next start then trusts the end
-    /// of the log without a repair.
+    /// Marks a clean stop, after which every append is refused.
+    ///
+    /// The next start then trusts the end of the log without a repair.
     ///
     /// # Errors
     /// [`LogError::Failed`]: the next start repairs the end, as after a crash.
@@ -111,7 +121,7 @@ pub struct Tail {
     pub log: LogId,
     /// The shard of the log.
     pub shard: u16,
-    /// The position of the oldest entry that is kept, or of the first one to come.
+    /// The position of the oldest kept entry, or of the first one to come.
     pub first: Position,
     /// The position of the last entry, or the one before the first entry to come.
     pub last: Position,
@@ -124,14 +134,14 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Where the next commit of a writer of this epoch goes.
+    /// Returns the place of the next commit of a writer of this epoch.
     #[must_use]
     pub const fn next(&self, epoch: u64) -> Next {
         let Self { log, shard, last, hash, .. } = self;
         Next { log: *log, shard: *shard, position: last.next(), epoch, prev: *hash }
     }
 
-    /// The tail of a log whose entries are this chain.
+    /// Returns the tail of a log whose entries are this chain.
     #[must_use]
     pub(crate) const fn of(chain: &Chain, first: Position, header: Option<Header>) -> Self {
         let (log, shard) = (chain.log(), chain.shard());
@@ -140,7 +150,7 @@ impl Tail {
     }
 }
 
-/// How a new log begins.
+/// The start of a new log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     /// The identity of the log: random bytes.
@@ -149,13 +159,14 @@ pub struct Start {
     pub shard: u16,
     /// The position before the first entry.
     pub after: Position,
-    /// The epoch before that of the first claim. A log that replaces another goes on with its
-    /// epoch.
+    /// The epoch before that of the first claim.
+    ///
+    /// A log that replaces another continues its epoch.
     pub epoch: u64,
 }
 
 impl Start {
-    /// A log of shard 0 that begins at position 1.
+    /// Returns the start of a log of shard 0 at position 1.
     #[must_use]
     pub const fn new(id: LogId) -> Self {
         Self { id, shard: 0, after: Position::START, epoch: 0 }
@@ -166,37 +177,38 @@ impl Start {
     }
 }
 
-/// Why a commit was not appended.
+/// The reason why a commit was not appended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// There is an entry at the position. It may be the caller's own, of an earlier try.
+    /// There is an entry at the position. It may be the caller's own, from an earlier try.
     #[error("position {} is taken by an entry of epoch {}", .0.position, .0.epoch)]
     Taken(Header),
-    /// The commit is surely not in the log: it is too large, does not fit, or there is no space.
+    /// The commit is certainly not in the log: it is too large, does not follow, or lacks space.
     #[error("the log refused the commit: {0}")]
     Refused(String),
-    /// All of the commit is in the log, or nothing, or its first parts. After
-    /// [`Log::reopen`], [`Log::entry`] shows.
+    /// All of the commit is in the log, or nothing, or its first parts.
+    ///
+    /// [`Log::entry`] shows it after [`Log::reopen`].
     #[error("it is unknown whether the commit is in the log: {0}")]
     Unknown(String),
 }
 
-/// Why the log could not do what was asked.
+/// The reason why the log could not carry out a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// The disk or the network failed.
     #[error("the log failed: {0}")]
     Failed(String),
-    /// What was acknowledged as durable is not what is there.
+    /// The bytes differ from those that were acknowledged as durable.
     #[error("the log is damaged in {file} at byte {offset}: {what}")]
     Damaged {
-        /// The position that should be there, if it is known.
+        /// The expected position, if it is known.
         position: Option<Position>,
         /// The file.
         file: String,
         /// The offset in the file.
         offset: u64,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// It was written by a newer version of the program.
@@ -206,13 +218,13 @@ pub enum LogError {
         file: String,
         /// The offset in the file.
         offset: u64,
-        /// What is not known.
+        /// The unknown element.
         what: String,
     },
     /// Another process has the log open.
     #[error("the log is in use by another process")]
     Locked,
-    /// The log ends before what was acknowledged.
+    /// The log ends before an acknowledged position.
     #[error("the log ends at {last}, but {applied} was acknowledged")]
     Lost {
         /// The last position of the log.
@@ -220,18 +232,18 @@ pub enum LogError {
         /// The position that was acknowledged.
         applied: Position,
     },
-    /// The entries that were asked for are trimmed.
+    /// The requested entries are trimmed.
     #[error("entry {asked} is trimmed; the log begins at {first}")]
     Trimmed {
-        /// The position that was asked for.
+        /// The requested position.
         asked: Position,
-        /// The oldest position that is kept.
+        /// The oldest kept position.
         first: Position,
     },
 }
 
 impl LogError {
-    /// The error for bytes of a file that are not the entry that must be there.
+    /// Returns the error for bytes of a file that are not the expected entry.
     pub(crate) fn of_entry(fault: &EntryFault, at: Position, file: &str, offset: u64) -> Self {
         let (file, what) = (file.to_owned(), fault.to_string());
         if matches!(fault, EntryFault::Newer { .. }) {
@@ -240,17 +252,17 @@ impl LogError {
         Self::Damaged { position: Some(at), file, offset, what }
     }
 
-    /// The error for an entry of a file that does not follow the one before it.
+    /// Returns the error for an entry of a file that does not follow the one before it.
     pub(crate) fn of_chain(fault: &ChainFault, at: Position, file: &str, offset: u64) -> Self {
         let (file, what) = (file.to_owned(), fault.to_string());
         Self::Damaged { position: Some(at), file, offset, what }
     }
 }
 
-/// Why a claim could not be appended.
+/// The reason why a claim could not be appended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimError {
-    /// The log could not be asked for its end.
+    /// The end of the log could not be read.
     #[error(transparent)]
     Log(#[from] LogError),
     /// The claim was not appended.
@@ -261,8 +273,9 @@ pub enum ClaimError {
     Encode(#[from] EncodeError),
 }
 
-/// Appends a claim with the next epoch, and returns the tail behind it. Whoever writes must call it
-/// once after each start and each [`Log::reopen`].
+/// Appends a claim with the next epoch, and returns the tail behind it.
+///
+/// Each writer must call it once after each start and each [`Log::reopen`].
 ///
 /// # Errors
 /// See [`ClaimError`]. [`AppendError::Taken`] means that another writer was faster.
@@ -275,7 +288,7 @@ pub fn claim(log: &dyn Log, claim: &Claim, time_ms: u64) -> Result<Tail, ClaimEr
     Ok(log.tail()?)
 }
 
-/// Visits the whole commits that begin at `from` or later, with their parts joined.
+/// Visits the whole commits that start at `from` or later, with their parts joined.
 ///
 /// # Errors
 /// Those of [`Log::read`]; [`LogError::Failed`] when `from` is within a commit.
@@ -297,7 +310,7 @@ pub fn read_commits(
     failed.map_or(Ok(()), Err)
 }
 
-/// What a view says that it holds of a log.
+/// A view's position in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mark {
     /// The last position that was applied.
@@ -308,21 +321,23 @@ pub struct Mark {
     pub hash: EntryHash,
 }
 
-/// Whether a mark is of this log.
+/// The relation of a mark to a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Witness {
     /// The log has the entry that the mark names.
     Fits,
-    /// The log has another entry there: the view must be built anew.
+    /// The log has another entry there: the view must be rebuilt.
     OtherHistory,
 }
 
-/// Compares a log with the mark of a view. Entries are applied only after they are durable, so a
-/// mark behind the end means that acknowledged entries are lost.
+/// Compares a log with the mark of a view.
+///
+/// Entries are applied only after they are durable, so a mark behind the end means that
+/// acknowledged entries are lost.
 ///
 /// # Errors
-/// [`LogError::Lost`] then; [`LogError::Trimmed`] when the entry behind the mark is trimmed; those
-/// of [`Log::entry`].
+/// [`LogError::Lost`] in that case; [`LogError::Trimmed`] if the entry behind the mark is trimmed;
+/// those of [`Log::entry`].
 pub fn check_witness(log: &dyn Log, mark: &Mark) -> Result<Witness, LogError> {
     let tail = log.tail()?;
     if mark.position > tail.last {

@@ -1,7 +1,9 @@
 //! Pure: the numbers by which group commits name the view's tables.
 
-/// The tables, by number and by their name in the view. A number that was used once must never
-/// stand for another table, because entries of the log are kept for ever in backups.
+/// The tables, by number and by their name in the view.
+///
+/// A used number must never mean another table, because entries of the log are kept for ever in
+/// backups.
 pub const NUMBERS: &[(u8, &str)] = &[
     (1, "meta"),
     (2, "workspaces"),
@@ -36,16 +38,16 @@ pub const NUMBERS: &[(u8, &str)] = &[
     (31, "portfolios"),
     (32, "broadcast_names"),
     (33, "event_index"),
-    // 255 stands for hot states in an archive.
+    // 255 means hot states in an archive.
 ];
 
-/// The name of the table with this number.
+/// Returns the name of the table with this number.
 #[must_use]
 pub fn name(number: u8) -> Option<&'static str> {
     NUMBERS.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }
 
-/// The number of the table with this name.
+/// Returns the number of the table with this name.
 #[must_use]
 pub fn number(name: &str) -> Option<u8> {
     NUMBERS.iter().find(|(_, known)| *known == name).map(|(number, _)| *number)

@@ -1,4 +1,4 @@
-//! The tests of this crate write and read commits by these functions.
+//! Functions that write and read commits in tests.
 
 #![allow(
     clippy::missing_panics_doc,
@@ -16,7 +16,7 @@ use crate::*;
 
 pub const ID: LogId = LogId(*b"0123456789abcdef");
 
-/// The bytes in hexadecimal, 32 in a line.
+/// Returns the bytes in hexadecimal, 32 in a line.
 pub fn hex(bytes: &[u8]) -> String {
     let line = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     bytes.chunks(32).map(|bytes| line(bytes) + "\n").collect()
@@ -40,7 +40,7 @@ pub fn claimed(log: &dyn Log) -> Tail {
     claim(log, &claim_body(), 1_000).unwrap()
 }
 
-/// The entries of a group that follows the tail.
+/// Returns the entries of a group that follows the tail.
 pub fn group(log: &dyn Log, body: &[u8]) -> (Position, Vec<Bytes>) {
     let tail = log.tail().unwrap();
     let next = tail.next(tail.epoch);
@@ -69,12 +69,12 @@ pub fn try_entries(log: &dyn Log, from: Position) -> Result<Vec<Entry>, LogError
     Ok(entries)
 }
 
-/// All entries that are kept.
+/// Returns all kept entries.
 pub fn entries(log: &dyn Log) -> Vec<Entry> {
     try_entries(log, log.tail().unwrap().first).unwrap()
 }
 
-/// The bodies of the whole groups that are kept.
+/// Returns the bodies of the whole groups that are kept.
 pub fn bodies(log: &dyn Log) -> Vec<Bytes> {
     let mut bodies = Vec::new();
     read_commits(log, log.tail().unwrap().first, &mut |commit| {
@@ -87,7 +87,7 @@ pub fn bodies(log: &dyn Log) -> Vec<Bytes> {
     bodies
 }
 
-/// The mark of a view that applied everything.
+/// Returns the mark of a view that applied everything.
 pub fn mark(log: &dyn Log) -> Mark {
     let Tail { last, epoch, hash, .. } = log.tail().unwrap();
     Mark { position: last, epoch, hash }

@@ -1,4 +1,4 @@
-//! Bodies are read as they were written; what a newer version wrote is refused.
+//! Tests that bodies are read as they were written, and that those of a newer version are refused.
 
 use proptest::prelude::*;
 

@@ -21,7 +21,7 @@ pub use writing::*;
 /// The entries' bound of the logs under test.
 pub const ENTRY_BYTES_MAX: usize = 2_000;
 
-/// What an append leaves behind that fails with an unknown outcome.
+/// The remains of an append that fails with an unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Lost,
@@ -34,17 +34,17 @@ pub enum Outcome {
 
 /// A log under test, with entries of at most [`ENTRY_BYTES_MAX`].
 pub trait Subject {
-    /// Opens the log as a new process does. The handles from before are dropped.
+    /// Opens the log as a new process does. The earlier handles are dropped.
     fn open(&mut self) -> Arc<dyn Log>;
 
     /// Makes the next append of the open log fail with this outcome.
     fn fail_next(&mut self, outcome: Outcome);
 
-    /// Does what makes the outcome known: opens the log again, in the same process or in a new one.
+    /// Makes the outcome known: opens the log again, in the same process or in a new one.
     fn settle(&mut self, log: Arc<dyn Log>, outcome: Outcome) -> Arc<dyn Log>;
 }
 
-/// Runs the suite: `log_contract!(name, subject)` makes a module of tests.
+/// Runs the suite: `log_contract!(name, subject)` creates a module of tests.
 #[macro_export]
 macro_rules! log_contract {
     ($name:ident, $subject:expr) => {

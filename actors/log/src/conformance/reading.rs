@@ -1,4 +1,4 @@
-//! The contract of reading: what was appended is there, in order, until it is trimmed.
+//! The contract of reading: appended entries are readable, in order, until they are trimmed.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! The contract of writing: who may append what, and what is known of it afterwards.
+//! The contract of writing: the accepted entries of each writer, and their known outcomes.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! A disk in memory distinguishes what was synced from what was only written, down to the sector.
+//! A disk in memory that distinguishes synced from written bytes, down to the sector.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -23,13 +23,13 @@ pub(crate) struct SimDisk {
 #[derive(Debug, Default)]
 struct Machine {
     files: Vec<SimFile>,
-    /// What running processes see.
+    /// The names that running processes see.
     names: BTreeMap<String, usize>,
     synced_names: BTreeMap<String, usize>,
     changed_names: Vec<NameChange>,
-    /// How often the power was cut.
+    /// The number of power cuts.
     life: u64,
-    /// How the next appends fail; `None` for one that succeeds.
+    /// The failures of the next appends; `None` for success.
     script: VecDeque<Option<Fault>>,
     /// The fault between an append's write and its sync.
     syncing: Option<Fault>,
@@ -47,10 +47,10 @@ enum NameChange {
 
 #[derive(Debug, Default, Clone)]
 struct SimFile {
-    /// What running processes see.
+    /// The bytes that running processes see.
     cache: Vec<u8>,
     synced: Vec<u8>,
-    /// What each sector was since the last sync, oldest first.
+    /// The earlier contents of each sector since the last sync, oldest first.
     unsynced: BTreeMap<usize, Vec<Sector>>,
 }
 
@@ -59,7 +59,7 @@ impl SimDisk {
         Self { machine: Arc::default(), life: 0 }
     }
 
-    /// Cuts the power, or ends the process only, and returns the disk as the next one finds it.
+    /// Cuts the power, or only ends the process, and returns the disk that the next one finds.
     pub(crate) fn crash(&self, keep: Keep) -> Self {
         let mut machine = self.machine.lock();
         machine.life += 1;
@@ -84,14 +84,15 @@ impl SimDisk {
         self.machine.lock().script.is_empty()
     }
 
-    /// Lets this many changing operations succeed and the next one fail. If `for_good`, nothing
-    /// succeeds from then on.
+    /// Lets this many changing operations succeed and the next one fail.
+    ///
+    /// If `for_good`, nothing succeeds from then on.
     #[cfg(test)]
     pub(crate) fn fail_after(&self, operations: u64, for_good: bool) {
         self.machine.lock().fails_after = Some((operations, for_good));
     }
 
-    /// How many changing operations there were.
+    /// Returns the number of changing operations.
     #[cfg(test)]
     pub(crate) fn operations(&self) -> u64 {
         self.machine.lock().operations
@@ -106,7 +107,7 @@ impl SimDisk {
         change(&mut machine.files[inode].synced);
     }
 
-    /// A copy of the disk, for a test that tries many things on the same one.
+    /// Returns a copy of the disk, for a test that tries many things on the same one.
     #[cfg(test)]
     pub(crate) fn fork(&self) -> Self {
         let machine = self.machine.lock();
@@ -136,7 +137,7 @@ impl SimDisk {
     }
 }
 
-/// Decides what survives.
+/// Decides which unsynced bytes survive.
 struct Chooser {
     keep: Keep,
     state: u64,
@@ -148,7 +149,7 @@ impl Chooser {
         Self { keep, state }
     }
 
-    /// One of `0..=count`.
+    /// Chooses one of `0..=count`.
     const fn choose(&mut self, count: usize) -> usize {
         match self.keep {
             Keep::Nothing => 0,
@@ -208,8 +209,10 @@ impl SimFile {
         }
     }
 
-    /// After a failed sync the kernel takes what it did not write for written: a later sync does
-    /// not write it either.
+    /// Forgets the unsynced bytes.
+    ///
+    /// After a failed sync the kernel considers them written: a later sync does not write them
+    /// either.
     fn forget_unsynced(&mut self) {
         self.unsynced.clear();
     }
@@ -284,7 +287,7 @@ fn not_found() -> io::Error {
 }
 
 impl Machine {
-    /// Counts an operation that changes something, and fails if its turn has come.
+    /// Counts a changing operation, and fails if its turn has come.
     fn step(&mut self) -> io::Result<()> {
         self.operations += 1;
         match &mut self.fails_after {
@@ -304,7 +307,7 @@ impl Machine {
         self.changed_names.push(change);
     }
 
-    /// Whether the file is a segment, which only appends write to.
+    /// Returns whether the file is a segment, which only appends write to.
     fn is_segment(&self, inode: usize) -> bool {
         self.names.iter().any(|(name, it)| *it == inode && name.ends_with(".log"))
     }

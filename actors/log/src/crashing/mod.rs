@@ -1,6 +1,6 @@
-//! A log for tests fails as scripted: it loses, tears and forgets what a real disk may.
+//! A log for tests that fails as scripted: it loses, tears and forgets as a real disk may.
 //!
-//! It is the log in files on a disk in memory, which knows of each sector what was synced. So a
+//! It is the log in files on a disk in memory, which knows the synced bytes of each sector. So a
 //! crash runs the same recovery as on a real disk. It is part of the library so that embedders can
 //! use it in their tests.
 
@@ -20,22 +20,23 @@ use crate::file::{FileLog, FileOptions};
 use crate::port::{AppendError, Log, LogError, Start, Tail};
 use disk::SimDisk;
 
-/// How an append fails.
+/// The failure of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing is written.
     Lost,
-    /// All is written and nothing is synced: a crash decides what is kept.
+    /// All is written and nothing is synced: a crash decides which bytes are kept.
     Written,
     /// Only this many bytes are written, and they are not synced.
     Torn(usize),
-    /// All is written, and the sync fails. The kernel shows what was written, and never writes it.
+    /// All is written, and the sync fails. The kernel shows the written bytes, and never writes
+    /// them.
     FailedSync,
-    /// The disk says that it synced, and did not: the append succeeds.
+    /// The disk reports a sync that it did not do: the append succeeds.
     Lying,
 }
 
-/// What survives a crash beside what was synced.
+/// The unsynced bytes that survive a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing.
@@ -44,7 +45,7 @@ pub enum Keep {
     Everything,
     /// Any of the sectors and the first of the changed names, drawn from this seed.
     Seed(u64),
-    /// Everything that the kernel shows: only the process ends, and not the machine.
+    /// Everything that the kernel shows: only the process ends, not the machine.
     Cache,
 }
 
@@ -59,7 +60,7 @@ pub struct CrashingLog {
 }
 
 impl CrashingLog {
-    /// An empty log with segments of 64 KiB.
+    /// Returns an empty log with segments of 64 KiB.
     ///
     /// # Errors
     /// Those of [`FileLog::open`].
@@ -68,8 +69,9 @@ impl CrashingLog {
         Self::with_options(start, options)
     }
 
-    /// An empty log with these options, but it prepares nothing ahead: what it does depends on the
-    /// calls alone.
+    /// Returns an empty log with these options, except that it prepares nothing ahead.
+    ///
+    /// So its operations depend on the calls alone.
     ///
     /// # Errors
     /// Those of [`FileLog::open`].
@@ -98,7 +100,7 @@ impl CrashingLog {
         self.disk.script(Some(fault));
     }
 
-    /// Whether every scripted append has happened.
+    /// Returns whether every scripted append has happened.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.disk.script_is_done()
@@ -109,8 +111,7 @@ impl CrashingLog {
         self.failing_reopens.store(count, Ordering::Relaxed);
     }
 
-    /// Crashes. This log fails from now on; the one that is returned is what the next process
-    /// opens.
+    /// Crashes. This log fails from now on; the returned one is that of the next process.
     ///
     /// # Errors
     /// Those of [`FileLog::open`], as after [`Fault::Lying`].

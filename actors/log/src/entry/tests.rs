@@ -1,4 +1,4 @@
-//! Entries are read as they were written, and any change of them is noticed.
+//! Tests that entries are read as they were written, and that any change is noticed.
 
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ fn entry() -> Bytes {
     encode(&header, b"body")
 }
 
-/// The entry with some of its header's bytes changed, and checksums that match again.
+/// Returns the entry with some changed bytes of the header, and matching checksums.
 fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut changed = entry().to_vec();
     changed[at..at + bytes.len()].copy_from_slice(bytes);

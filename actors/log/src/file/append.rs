@@ -15,15 +15,15 @@ use crate::commit::check;
 use crate::entry::{Header, Position};
 use crate::port::AppendError;
 
-/// What only an append needs.
+/// The state of appends.
 #[derive(Debug)]
 pub(super) struct Writer {
     disk: Arc<dyn Disk>,
     chain: Chain,
-    /// Whether the claim of this opening is there.
+    /// Set once the claim of this opening was appended.
     claimed: bool,
     closed: bool,
-    /// Whether the mark of a clean stop may be there.
+    /// Set if the mark of a clean stop may exist.
     may_be_marked: bool,
     preparer: Preparer,
     prepares_ahead: bool,
@@ -34,7 +34,7 @@ pub(super) struct Writer {
 pub(super) struct Done {
     /// The header of its last entry.
     pub(super) header: Option<Header>,
-    /// The segment that it begins, if it does.
+    /// The segment that it started, if it did.
     pub(super) began: Option<Segment>,
     /// The offset behind it.
     pub(super) end: u64,
@@ -44,7 +44,7 @@ pub(super) struct Done {
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) error: AppendError,
-    /// Whether the files may be other than what is known of them.
+    /// Set if the files may differ from their known state.
     pub(super) must_reopen: bool,
 }
 
@@ -75,7 +75,7 @@ impl Writer {
         }
     }
 
-    /// The chain of what is durable.
+    /// Returns the chain of the durable entries.
     pub(super) const fn chain(&self) -> &Chain {
         &self.chain
     }
@@ -84,7 +84,7 @@ impl Writer {
         self.preparer.problem(segment_bytes)
     }
 
-    /// Ends the preparation of the next segment, and forgets it.
+    /// Ends the preparation of the next segment, and drops it.
     pub(super) fn stop_preparing(&mut self) {
         self.preparer = Preparer::new(self.disk.clone(), self.prepares_ahead);
     }
@@ -130,7 +130,7 @@ impl Writer {
         Ok(Done { header, began, end: segment.end + bytes })
     }
 
-    /// Removes the mark of a clean stop, durably, before anything is appended behind it.
+    /// Removes the mark of a clean stop, durably, before the next append.
     fn remove_mark(&mut self) -> Result<(), Failure> {
         let disk = &self.disk;
         if !self.may_be_marked {
@@ -149,7 +149,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the next segment, with space for these bytes.
+    /// Creates the next segment, with space for these bytes.
     fn next_segment(
         &mut self,
         segment_bytes: u64,
@@ -166,7 +166,7 @@ impl Writer {
         });
         let cannot = |error: std::io::Error| format!("the next segment cannot be made: {error}");
         let file = made.map_err(|error| Failure::refused(cannot(error)))?;
-        // Whether the new name is there is unknown now, but the commit is surely not.
+        // It is unknown whether the new name exists, but the commit certainly does not.
         let named = name_segment(&*self.disk, &header);
         named.map_err(|error| Failure::refused_until_reopened(cannot(error)))?;
         let last = header.first.previous();

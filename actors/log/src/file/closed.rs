@@ -1,4 +1,4 @@
-//! A file says where the log ended when it was stopped cleanly.
+//! The file that records the end of the log at a clean stop.
 //!
 //! It holds the magic `PRCL`, the version 1, three zeros, the id of the log, the last position, the
 //! hash of the last entry, and the CRC-32C of all that.
@@ -51,7 +51,7 @@ impl Closed {
         Some(Self { log, last: Position(u64_at(bytes, 24)), hash })
     }
 
-    /// Makes the file, durably.
+    /// Creates the file, durably.
     pub(super) fn write(&self, disk: &dyn Disk) -> io::Result<()> {
         let file = disk.create(CLOSED_TMP)?;
         file.write_at(0, &self.encode())?;
@@ -60,8 +60,9 @@ impl Closed {
         disk.sync_names()
     }
 
-    /// Reads the file. One that is not whole says nothing: the log is then repaired as after a
-    /// crash.
+    /// Reads the file.
+    ///
+    /// A damaged file is ignored: the log is then repaired as after a crash.
     pub(super) fn read(disk: &dyn Disk) -> io::Result<Option<Self>> {
         let file = disk.open(CLOSED)?;
         let mut bytes = [0; BYTES + 1];

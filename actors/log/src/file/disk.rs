@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use crate::port::LogError;
 
-/// The directory of a log. Names are made durable by [`sync_names`](Self::sync_names) only.
+/// The directory of a log. Names become durable only by [`sync_names`](Self::sync_names).
 pub(crate) trait Disk: Debug + Send + Sync {
-    /// The names of all files.
+    /// Returns the names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
 
     /// Opens a file that exists.
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Makes an empty file, also in place of one that exists.
+    /// Creates an empty file, also in place of an existing one.
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Gives a file another name, also in place of one that has it.
+    /// Gives a file another name, also in place of the file with that name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Deletes a file.
@@ -30,9 +30,9 @@ pub(crate) trait Disk: Debug + Send + Sync {
     fn sync_names(&self) -> io::Result<()>;
 }
 
-/// A file of a log. What is written becomes durable by [`sync`](Self::sync) only.
+/// A file of a log. Written bytes become durable only by [`sync`](Self::sync).
 pub(crate) trait DiskFile: Debug + Send + Sync {
-    /// The length of the file.
+    /// Returns the length of the file.
     fn length(&self) -> io::Result<u64>;
 
     /// Reads at an offset, until the buffer is full or the file ends. Returns the bytes read.
@@ -41,7 +41,7 @@ pub(crate) trait DiskFile: Debug + Send + Sync {
     /// Writes all bytes at an offset.
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes everything that was written durable.
+    /// Makes all written bytes durable.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -52,12 +52,12 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub(crate) struct RealDisk {
     dir: PathBuf,
-    /// The lock goes with the file.
+    /// The file holds the lock.
     _lock: File,
 }
 
 impl RealDisk {
-    /// Makes the directory if there is none, and locks it.
+    /// Creates the directory if it is missing, and locks it.
     pub(crate) fn open(dir: &Path) -> Result<Self, LogError> {
         let failed = |error: io::Error| {
             LogError::Failed(format!("{} cannot be opened: {error}", dir.display()))
@@ -79,16 +79,16 @@ impl RealDisk {
     }
 }
 
-/// A directory of which nothing is changed.
+/// A directory that is only read.
 #[derive(Debug)]
 pub(crate) struct ReadOnlyDisk {
     dir: PathBuf,
-    /// The lock goes with the file.
+    /// The file holds the lock.
     _lock: Option<File>,
 }
 
 impl ReadOnlyDisk {
-    /// Locks a directory if there was ever a log in it.
+    /// Locks a directory if there ever was a log in it.
     pub(crate) fn open(dir: &Path) -> Result<Self, LogError> {
         let failed = |error: io::Error| {
             LogError::Failed(format!("{} cannot be opened: {error}", dir.display()))
@@ -132,7 +132,7 @@ impl Disk for ReadOnlyDisk {
     }
 }
 
-/// The names of all files of a directory.
+/// Returns the names of all files of a directory.
 fn names(dir: &Path) -> io::Result<Vec<String>> {
     let names = fs::read_dir(dir)?.map(|file| Ok(file?.file_name()));
     let names = names.collect::<io::Result<Vec<_>>>()?;

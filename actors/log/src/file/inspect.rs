@@ -1,7 +1,7 @@
-//! The files of a log that nobody writes are read whole, and everything that is wrong is reported.
+//! Reads all files of a log without a writer, and reports all damage.
 //!
-//! Nothing is changed. What follows a damaged place is read too: where the next whole commit begins
-//! in the segment, the chain begins anew.
+//! Nothing is changed. Entries behind damage are read too: the chain starts again at the next whole
+//! commit in the segment.
 
 use std::io;
 use std::path::Path;
@@ -15,16 +15,16 @@ use crate::chain::Chain;
 use crate::entry::{Entry, EntryHash, Header, Kind, LogId, Position};
 use crate::port::LogError;
 
-/// A log that nobody writes for as long as this lives.
+/// A log that is not written as long as this exists.
 #[derive(Debug)]
 pub struct StoppedLog {
     disk: Box<dyn Disk>,
 }
 
-/// What the files of a log hold.
+/// The contents of a log's files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Inspection {
-    /// The log; `None` without a segment that can be read.
+    /// The log; `None` without a readable segment.
     pub id: Option<LogId>,
     /// The first position; 0 without a segment.
     pub first: Position,
@@ -34,39 +34,39 @@ pub struct Inspection {
     pub epoch: u64,
     /// The hash of the last entry.
     pub hash: EntryHash,
-    /// How many files.
+    /// The number of files.
     pub segments: usize,
-    /// The bytes of all entries that can be read.
+    /// The bytes of all readable entries.
     pub bytes: u64,
     /// The bytes of a commit at the end that was not written whole.
     pub torn_bytes: u64,
-    /// Where the end is, as a file and an offset.
+    /// The end, as a file and an offset.
     pub end: (String, u64),
-    /// What is wrong, in the order of the positions.
+    /// The damage, in the order of the positions.
     pub gaps: Vec<LogGap>,
 }
 
-/// A place of a log where something is wrong.
+/// A damaged place of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogGap {
-    /// What, and where.
+    /// The error with its place.
     pub error: LogError,
-    /// The first position and the last one that cannot be read; `None` when all can be read.
+    /// The first and the last unreadable position; `None` if all can be read.
     pub positions: Option<(Position, Position)>,
     /// The last position in the segment.
     pub segment_ends: Position,
-    /// Whether it is in the newest segment, which every start reads.
+    /// Set if it is in the newest segment, which every start reads.
     pub is_newest: bool,
 }
 
-/// Called with each entry, and with the file and the offset where it is.
+/// Called with each entry, its file and its offset.
 pub type VisitEntry<'a> = &'a mut dyn FnMut(&Entry, &str, u64);
 
 impl StoppedLog {
-    /// Locks the log in a directory that exists.
+    /// Locks the log in an existing directory.
     ///
     /// # Errors
-    /// [`LogError::Locked`] when somebody writes it; [`LogError::Failed`] when it cannot be read.
+    /// [`LogError::Locked`] if a writer has it; [`LogError::Failed`] if it cannot be read.
     pub fn open(dir: &Path) -> Result<Self, LogError> {
         Ok(Self { disk: Box::new(ReadOnlyDisk::open(dir)?) })
     }
@@ -76,8 +76,9 @@ impl StoppedLog {
         Self { disk: Box::new(disk) }
     }
 
-    /// Reads all segments. It visits every whole entry that follows the one before it, or that
-    /// begins a commit behind a damaged place.
+    /// Reads all segments, and visits their whole entries.
+    ///
+    /// An entry is visited if it follows the one before it, or starts a commit behind damage.
     ///
     /// # Errors
     /// [`LogError::Failed`] when a file cannot be read at all.
@@ -85,8 +86,9 @@ impl StoppedLog {
         self.inspect_while(visit, &|| true)
     }
 
-    /// The same, but no further segment is read once `goes_on` says so. What was found is then of
-    /// the segments before it.
+    /// Does the same, but reads no further segment once `goes_on` returns false.
+    ///
+    /// The result is then that of the segments before it.
     ///
     /// # Errors
     /// [`LogError::Failed`] when a file cannot be read at all.
@@ -115,7 +117,7 @@ impl StoppedLog {
                 return Ok(found);
             }
             let next = opened.get(index + 1).map(|next| match next {
-                // What is missing between them may have been the end of this one.
+                // The missing entries between them may have been the end of this one.
                 Ok(next) if next.header.segment_before != first => None,
                 _ => Some(firsts[index + 1].previous()),
             });
@@ -135,12 +137,12 @@ impl StoppedLog {
     }
 }
 
-/// Where a segment stands among the others.
+/// The place of a segment among the others.
 struct Place {
     first: Position,
-    /// The first position of the segment before.
+    /// The first position of the previous segment.
     before: Option<Position>,
-    /// The last position that it must have, if that is known.
+    /// Its required last position, if that is known.
     ends: Option<Position>,
     is_newest: bool,
 }
@@ -153,7 +155,7 @@ impl Place {
     }
 }
 
-/// Reads one segment. Returns the hash of its last entry, if all of it could be read.
+/// Reads one segment. Returns the hash of its last entry, if all of it was readable.
 fn read_one(
     place: &Place,
     opened: &Result<Segment, LogError>,
@@ -191,7 +193,7 @@ fn read_one(
 }
 
 impl Inspection {
-    /// The end of a clean stop must be there.
+    /// Checks that the end of a clean stop is reached.
     fn check_closed(&mut self, closed: Option<Closed>) {
         let Some(closed) = closed.filter(|closed| Some(closed.log) == self.id) else { return };
         let is_reported = self.gaps.iter().any(|gap| gap.is_newest);
@@ -205,7 +207,7 @@ impl Inspection {
         }
     }
 
-    /// Whether all positions from this one on can be read.
+    /// Returns whether all positions from this one on can be read.
     #[must_use]
     pub fn reads_from(&self, from: Position) -> bool {
         let is_behind = |gap: &LogGap| gap.positions.is_none_or(|(_, through)| through >= from);
@@ -277,8 +279,9 @@ impl Walk<'_> {
         Ok(is_to_the_end.then(|| chain.hash()))
     }
 
-    /// Reports a place without the entry that must be there, and finds the next whole commit
-    /// behind it. `None` is the end of what can be read.
+    /// Reports a place without its entry, and finds the next whole commit behind it.
+    ///
+    /// `None` is the end of the readable part.
     fn behind(
         &self,
         chain: &Chain,
@@ -326,7 +329,9 @@ impl Walk<'_> {
         Ok(anew)
     }
 
-    /// Behind the last entry of a segment are zeros, but for a commit that was not written whole.
+    /// Checks that only zeros follow the last entry of a segment.
+    ///
+    /// A commit that was not written whole may also follow.
     fn check_rest(&self, offset: u64, found: &mut Inspection) -> io::Result<()> {
         let bytes = bytes_before_zeros(self.file(), offset, self.segment.length)?;
         if self.place.is_newest {

@@ -1,9 +1,9 @@
-//! A log in files: zero-filled segments, one sync for each append, an end that is found again.
+//! A log in files: zero-filled segments, one sync for each append, and a recoverable end.
 //!
-//! At most one commit is written and not yet synced. So what is not whole at the end of the newest
-//! segment was never acknowledged, unless a later commit stands behind it; then it is damage.
-//! This assumes of the disk that writing a sector again with a longer tail does not harm the bytes
-//! in it that stay the same.
+//! At most one commit is written and not yet synced. So an incomplete commit at the end of the
+//! newest segment was never acknowledged, unless a later commit is behind it; then it is damage.
+//! One assumption is made about the disk. Writing a sector again with a longer tail must not harm
+//! the unchanged bytes in it.
 
 mod append;
 mod closed;
@@ -34,17 +34,18 @@ use segment::SEGMENT_HEADER_BYTES;
 use crate::entry::{Entry, LogId, Position};
 use crate::port::{AppendError, Log, LogError, Start, Tail};
 
-/// How a log in files works.
+/// The options of a log in files.
 #[derive(Debug, Clone)]
 pub struct FileOptions {
-    /// The length of a segment. One for a larger commit is made longer.
+    /// The length of a segment. A segment for a larger commit is longer.
     pub segment_bytes: u64,
-    /// Most bytes of one entry.
+    /// The maximum bytes of one entry.
     pub entry_bytes_max: usize,
-    /// Whether the next segment is prepared on a thread of its own.
+    /// Set if the next segment is prepared on a thread of its own.
     pub prepares_ahead: bool,
-    /// A position that was acknowledged, such as the one that a view applied. A log that ends
-    /// before it is refused, and no byte of it is changed.
+    /// An acknowledged position, such as one that a view applied.
+    ///
+    /// A log that ends before it is refused, and no byte of it is changed.
     pub acknowledged: Position,
 }
 
@@ -65,7 +66,7 @@ pub struct FileLog {
     disk: Arc<dyn Disk>,
     options: FileOptions,
     start: Start,
-    /// What readers see: only what is durable.
+    /// The part that readers see: only durable entries.
     shown: RwLock<Shown>,
     /// Held for the whole of an append. Taken before `trimming`.
     writer: Mutex<Writer>,
@@ -77,13 +78,14 @@ pub struct FileLog {
 struct Shown {
     tail: Tail,
     segments: Vec<Segment>,
-    /// Why the log must be reopened.
+    /// The reason why the log must be reopened.
     failed: Option<String>,
 }
 
 impl FileLog {
-    /// Opens the log in a directory, and makes both where they are missing. `start` says how a new
-    /// log begins; the id of one that exists is read from it.
+    /// Opens the log in a directory, and creates both if they are missing.
+    ///
+    /// `start` describes a new log; the id of an existing one is read from it.
     ///
     /// # Errors
     /// [`LogError::Locked`] when another process has it; [`LogError::Damaged`],
@@ -112,14 +114,15 @@ impl FileLog {
         Ok(Self { disk, options, start, shown, writer, trimming: Mutex::default() })
     }
 
-    /// Why the next segment cannot be made, for as long as that is so. Appends succeed while the
-    /// present one has space. Each call tries again if it failed.
+    /// Returns the reason why the next segment cannot be created, as long as that holds.
+    ///
+    /// Appends succeed while the present one has space. Each call retries after a failure.
     #[must_use]
     pub fn next_segment_problem(&self) -> Option<String> {
         self.writer.lock().next_segment_problem(self.options.segment_bytes)
     }
 
-    /// How many segments the log has.
+    /// Returns the number of the log's segments.
     #[must_use]
     pub fn segments(&self) -> usize {
         self.shown.read().segments.len()
@@ -138,7 +141,7 @@ impl Shown {
         self.failed.clone().map_or(Ok(()), |failed| Err(LogError::Failed(failed)))
     }
 
-    /// The segments that have entries from this position on.
+    /// Returns the segments with entries from this position on.
     fn segments_from(&self, from: Position) -> Result<Vec<Segment>, LogError> {
         let first = self.tail.first;
         if from < first {
@@ -273,7 +276,7 @@ impl Log for FileLog {
             let used = segment.end.saturating_sub(SEGMENT_HEADER_BYTES as u64);
             let all = u128::from(segment.last.0 - first.0 + 1);
             let wanted = u128::from(segment.last.0 - after.next().max(first).0 + 1);
-            // The share of the segment's positions; it is at most `used`, a u64.
+            // This is the share of the segment's positions; it is at most `used`, a u64.
             (u128::from(used) * wanted / all) as u64
         });
         Ok(bytes.sum())
@@ -294,7 +297,7 @@ impl Log for FileLog {
             };
             let name = oldest.name();
             let failed = |error| LogError::Failed(format!("{name} cannot be removed: {error}"));
-            // Each one durably before the next: a gap would be taken for damage.
+            // Each removal is durable before the next: a gap would be taken for damage.
             let removed = match self.disk.remove(&name) {
                 // An earlier try removed it and could not sync that.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

@@ -1,4 +1,4 @@
-//! The next segment is filled with zeros and synced while the present one is in use.
+//! Fills the next segment with zeros and syncs it while the present one is in use.
 //!
 //! Appending to bytes that the file system has already allocated and written is faster than to a
 //! file that grows: a sync then need not write the file's length or its extents.
@@ -41,8 +41,9 @@ impl Preparer {
         Self { disk, background, stopping: Arc::default(), state: State::Idle }
     }
 
-    /// Begins to prepare a segment of this length, unless that was begun already. After a failure,
-    /// only [`problem`](Self::problem) and [`take`](Self::take) try again.
+    /// Starts to prepare a segment of this length, unless that was already started.
+    ///
+    /// After a failure, only [`problem`](Self::problem) and [`take`](Self::take) try again.
     pub(super) fn begin(&mut self, length: u64) {
         if self.background && matches!(self.state, State::Idle) {
             self.spawn(length);
@@ -63,8 +64,9 @@ impl Preparer {
         };
     }
 
-    /// The segment, of at least this length. Waits for one that is under way, and makes it now if
-    /// there is none.
+    /// Returns the segment, of at least this length.
+    ///
+    /// Waits for one that is being prepared, and creates it now if there is none.
     pub(super) fn take(&mut self, length: u64) -> io::Result<Arc<dyn DiskFile>> {
         self.join();
         let (file, have) = match std::mem::replace(&mut self.state, State::Idle) {
@@ -76,7 +78,7 @@ impl Preparer {
         Ok(file)
     }
 
-    /// Why the next segment could not be prepared, if that failed. It is then tried again.
+    /// Returns the reason why the next segment could not be prepared, if that failed, and retries.
     pub(super) fn problem(&mut self, length: u64) -> Option<String> {
         if matches!(&self.state, State::Running(running) if running.is_finished()) {
             self.join();
@@ -101,13 +103,13 @@ impl Preparer {
 
 impl Drop for Preparer {
     fn drop(&mut self) {
-        // What was begun is removed by the next start.
+        // The next start removes an unfinished segment.
         self.stopping.store(true, Ordering::Relaxed);
         self.join();
     }
 }
 
-/// Removes a segment that cannot be made, so that it does not keep the space that others need.
+/// Removes a segment that cannot be created, so that it does not keep needed space.
 pub(super) fn abandon(disk: &dyn Disk) {
     if let Err(error) = disk.remove(NEXT) {
         // The next try overwrites it, and the next start removes it.

@@ -1,4 +1,4 @@
-//! A log is opened: its segments are checked, and the end of the newest one is repaired.
+//! Opens a log: checks its segments, and repairs the end of the newest one.
 
 use std::io;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ const COPY_BYTES: usize = 1024 * 1024;
 pub(super) struct Segment {
     pub(super) header: SegmentHeader,
     pub(super) file: Arc<dyn DiskFile>,
-    /// The last position in it; that before its first one while it is empty.
+    /// The last position in it; while it is empty, the one before its first.
     pub(super) last: Position,
-    /// The offset behind the last entry. Of a segment that is not the newest, it may be higher.
+    /// The offset behind the last entry. It may be higher in a segment that is not the newest.
     pub(super) end: u64,
     /// The length of the file.
     pub(super) length: u64,
@@ -36,31 +36,31 @@ impl Segment {
     }
 }
 
-/// A log that was opened.
+/// An opened log.
 #[derive(Debug)]
 pub(super) struct Opened {
-    /// Never empty.
+    /// The segments, at least one.
     pub(super) segments: Vec<Segment>,
     pub(super) end: End,
 }
 
-/// How a log is opened.
+/// The options for opening a log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How<'a> {
     /// The length of segments.
     pub(super) segment_bytes: u64,
-    /// How the log begins if there is none.
+    /// The start of a new log.
     pub(super) start: &'a Start,
     /// A position that the log must reach. If it does not, nothing is changed.
     pub(super) acknowledged: Position,
-    /// The last durable position, where the log is opened after a failed append.
+    /// The last durable position, if the log is opened after a failed append.
     pub(super) keep_through: Option<Position>,
 }
 
-/// Opens the log, or makes one where there is none.
+/// Opens the log, or creates one.
 ///
-/// Unless the log was stopped cleanly, the newest segment is replaced by a synced copy of what is
-/// whole in it: after a failed sync the kernel may show what is not on the disk.
+/// Unless the log was stopped cleanly, a synced copy of its whole part replaces the newest segment.
+/// After a failed sync the kernel may show bytes that are not on the disk.
 pub(super) fn recover(disk: &Arc<dyn Disk>, how: &How<'_>) -> Result<Opened, LogError> {
     let names = disk.list().map_err(|error| failed("the directory cannot be read", &error))?;
     for unfinished in [NEXT, COPY, CLOSED_TMP] {
@@ -107,7 +107,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, how: &How<'_>) -> Result<Opened, Log
     Ok(Opened { segments, end })
 }
 
-/// Fails if what was acknowledged is behind the end of the log.
+/// Fails if an acknowledged position is behind the end of the log.
 fn check_reaches(last: Position, applied: Position) -> Result<(), LogError> {
     if applied > last { Err(LogError::Lost { last, applied }) } else { Ok(()) }
 }
@@ -173,9 +173,11 @@ fn damaged(file: &str, position: Option<Position>, what: &str) -> LogError {
     LogError::Damaged { position, file: file.to_owned(), offset: 0, what: what.to_owned() }
 }
 
-/// The last entry's header of a segment that another, empty one follows; `None` before the first
-/// entry of a log. The segment must end as the other one's header says: a segment is followed only
-/// after all of it was synced, and stays for as long as it holds the last entry.
+/// Returns the last entry's header of a segment that an empty one follows.
+///
+/// `None` before the first entry of a log. The segment must end at the position in the other
+/// header. A segment is followed only after all of it was synced, and stays as long as it has the
+/// last entry.
 fn last_header(before: Option<&Segment>, next: &SegmentHeader) -> Result<Option<Header>, LogError> {
     let Some(before) = before else {
         let is_first = next.segment_before == Position::START;
@@ -197,7 +199,7 @@ fn last_header(before: Option<&Segment>, next: &SegmentHeader) -> Result<Option<
     }
 }
 
-/// Whether the log was stopped cleanly, and ends where it did then.
+/// Returns whether the log was stopped cleanly, and still ends there.
 fn is_closed(closed: Option<Closed>, file: &str, end: &End) -> Result<bool, LogError> {
     let here = Closed::of(&end.chain);
     let Some(closed) = closed.filter(|closed| closed.log == here.log) else { return Ok(false) };
@@ -239,7 +241,7 @@ fn replace_by_copy(
     Ok(Segment { file: copy, length, ..segment.clone() })
 }
 
-/// Makes the first segment of a new log.
+/// Creates the first segment of a new log.
 fn create(disk: &Arc<dyn Disk>, how: &How<'_>) -> Result<Opened, LogError> {
     let chain = how.start.chain();
     let header = SegmentHeader::after(&chain, Position::START);

@@ -1,4 +1,4 @@
-//! A segment is read entry by entry, and its end is distinguished from damage.
+//! Reads a segment entry by entry, and distinguishes its end from damage.
 
 use std::io;
 
@@ -20,7 +20,7 @@ pub(super) struct Reader<'a> {
     file: &'a dyn DiskFile,
     /// The offset of the next entry.
     at: u64,
-    /// Nothing at or behind this offset is read.
+    /// The offset at which the reading ends.
     limit: u64,
     window: Vec<u8>,
     /// The offset of the window's first byte.
@@ -38,12 +38,12 @@ impl<'a> Reader<'a> {
         Self { file, at, limit, window: Vec::new(), window_at: at }
     }
 
-    /// The offset of the next entry.
+    /// Returns the offset of the next entry.
     pub(super) const fn at(&self) -> u64 {
         self.at
     }
 
-    /// The next `count` bytes, or fewer where the segment ends.
+    /// Returns the next `count` bytes, or fewer at the end of the segment.
     fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
         let left = usize::try_from(self.limit.saturating_sub(self.at)).unwrap_or(usize::MAX);
         let count = count.min(left);
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
         self.at += bytes as u64;
     }
 
-    /// Reads the next entry and goes behind it. After a fault it stands where it was.
+    /// Reads the next entry and moves behind it. A fault leaves the reader where it was.
     pub(super) fn next_entry(&mut self) -> io::Result<Result<Entry, EntryFault>> {
         let header = match Header::decode(self.peek(HEADER_BYTES)?) {
             Ok(header) => header,
@@ -96,12 +96,13 @@ pub(super) struct End {
     pub(super) torn_bytes: u64,
 }
 
-/// Finds the end of the newest segment. `keep_through` cuts off whole commits behind it, of which
-/// it is known that their sync failed.
+/// Finds the end of the newest segment.
+///
+/// `keep_through` cuts off the whole commits behind it, whose sync is known to have failed.
 ///
 /// Only one commit is ever written without being synced. So the first place without a whole entry
-/// is the end of the log unless a whole entry of a later commit follows: then it was synced once,
-/// and is damaged.
+/// is the end of the log, unless a whole entry of a later commit follows. In that case it was
+/// synced once, and is damaged.
 pub(super) fn find_end(
     name: &str,
     file: &dyn DiskFile,
@@ -128,7 +129,8 @@ pub(super) fn find_end(
                         end.offset = reader.at();
                     }
                 }
-                // What was written there before the segment was made is no entry of the log.
+                // Bytes that were written there before the segment was created are no entry of the
+                // log.
                 Err(_) if entry.header.position < chain.last().next() => {
                     refuse_later(name, file, at + 1, length, &chain)?;
                     break;
@@ -147,8 +149,9 @@ pub(super) fn find_end(
     Ok(end)
 }
 
-/// Fails if a whole entry of a later commit than the one that must stand at `from` is behind it, or
-/// an entry of a newer version is anywhere from there on.
+/// Fails if a later whole entry, or one of a newer version, is behind `from`.
+///
+/// A later entry belongs to a later commit than the one that must be at `from`.
 fn refuse_later(
     name: &str,
     file: &dyn DiskFile,
@@ -173,20 +176,20 @@ fn refuse_later(
     }
 }
 
-/// Says that there is an entry behind a place without one.
+/// Describes an entry behind a place without one.
 pub(super) fn not_whole(offset: u64, position: Position) -> String {
     format!("no whole entry is here, but entry {position} follows at byte {offset}")
 }
 
-/// What was found of a log behind a place without an entry.
+/// The result of a search behind a place without an entry.
 pub(super) enum Found {
     /// A whole entry, at an offset.
     Entry(u64, Header),
-    /// One of a newer version.
+    /// An entry of a newer version.
     Newer(u64, EntryFault),
 }
 
-/// The first whole entry at or behind `from` that is wanted.
+/// Returns the first wanted whole entry at or behind `from`.
 pub(super) fn find_entry(
     file: &dyn DiskFile,
     from: u64,
@@ -215,13 +218,13 @@ pub(super) fn find_entry(
         if read < chunk.len() {
             break;
         }
-        // A magic may lie across two chunks.
+        // A magic may span two chunks.
         at += (read - (MAGIC.len() - 1)) as u64;
     }
     Ok(None)
 }
 
-/// The bytes from `from` up to the last one that is not zero.
+/// Returns the number of bytes from `from` up to the last one that is not zero.
 pub(super) fn bytes_before_zeros(file: &dyn DiskFile, from: u64, length: u64) -> io::Result<u64> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let no_bytes = vec![0; CHUNK_BYTES];
@@ -231,7 +234,7 @@ pub(super) fn bytes_before_zeros(file: &dyn DiskFile, from: u64, length: u64) ->
         if read == 0 {
             break;
         }
-        // Most is zeros, which one comparison of memory finds.
+        // Most of it is zeros, which one comparison of memory finds.
         if chunk[..read] != no_bytes[..read]
             && let Some(last) = chunk[..read].iter().rposition(|byte| *byte != 0)
         {
@@ -242,7 +245,7 @@ pub(super) fn bytes_before_zeros(file: &dyn DiskFile, from: u64, length: u64) ->
     Ok(used)
 }
 
-/// The error for a file that cannot be read.
+/// Returns the error for a file that cannot be read.
 pub(super) fn read_failed(name: &str, error: &io::Error) -> LogError {
     LogError::Failed(format!("{name} cannot be read: {error}"))
 }

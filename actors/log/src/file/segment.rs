@@ -1,4 +1,4 @@
-//! Pure: a segment's file has its first position as its name, and begins with a header.
+//! Pure: a segment's file, which has its first position as its name, and starts with a header.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -14,7 +14,7 @@
 //! | 64 | 4028 | zeros |
 //! | 4092 | 4 | CRC-32C of bytes 0 to 4092 |
 //!
-//! The segment before is named so that a segment that is missing is found without reading entries.
+//! The previous segment is named so that a missing segment is found without reading entries.
 
 use crate::chain::Chain;
 use crate::entry::{EntryHash, LogId, Position, field, u32_at, u64_at};
@@ -27,7 +27,7 @@ const VERSION: u8 = 1;
 const SUFFIX: &str = ".log";
 const DIGITS: usize = 20;
 
-/// What stands at the beginning of a segment.
+/// The header of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) log: LogId,
@@ -43,7 +43,7 @@ pub(crate) struct SegmentHeader {
 }
 
 impl SegmentHeader {
-    /// The header of a segment that continues a chain.
+    /// Returns the header of a segment that continues a chain.
     pub(crate) const fn after(chain: &Chain, segment_before: Position) -> Self {
         Self {
             log: chain.log(),
@@ -55,7 +55,7 @@ impl SegmentHeader {
         }
     }
 
-    /// The chain that the segment's first entry must continue.
+    /// Returns the chain that the segment's first entry must continue.
     pub(crate) const fn chain(&self) -> Chain {
         Chain::new(self.log, self.shard, self.first.previous(), self.epoch, self.prev)
     }
@@ -101,7 +101,7 @@ impl SegmentHeader {
     }
 }
 
-/// Why bytes are not a segment's header.
+/// The reason why bytes are not a segment's header.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SegmentFault {
     #[error("the segment is shorter than its header")]
@@ -112,13 +112,14 @@ pub(crate) enum SegmentFault {
     Newer(u8),
 }
 
-/// The name of the segment that begins at a position.
+/// Returns the name of the segment that starts at a position.
 pub(crate) fn name(first: Position) -> String {
     format!("{:0DIGITS$}{SUFFIX}", first.0)
 }
 
-/// The position in a segment's name; `None` when the file is no segment. A name that looks like a
-/// segment's and is not one is an error.
+/// Returns the position in a segment's name; `None` if the file is no segment.
+///
+/// A name that only resembles that of a segment is an error.
 pub(crate) fn position_of(name: &str) -> Option<Result<Position, ()>> {
     let digits = name.strip_suffix(SUFFIX)?;
     let is_whole = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Commits are cut and joined, and only what follows its chain is let through.
+//! Tests that commits are cut and joined, and that only the entries of a chain are accepted.
 
 use proptest::prelude::*;
 

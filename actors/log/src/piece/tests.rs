@@ -1,10 +1,10 @@
-//! A piece holds what follows a position, and any damage of it is noticed.
+//! Tests that a piece has the entries after a position, and that any damage is noticed.
 
 use super::*;
 use crate::testing::{ID, append, claimed, mark, start};
 use crate::{MemoryLog, port};
 
-/// A log of two epochs, with a commit of several parts.
+/// Returns a log of two epochs, with a commit of several parts.
 fn log() -> MemoryLog {
     let log = MemoryLog::with_entry_bytes_max(&start(), 200);
     claimed(&log);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{ClaimError, EntryHash, Next};
 
-/// A log, and the model of what it must hold.
+/// A log, and the model of its expected contents.
 pub(super) struct Driver {
     pub(super) log: CrashingLog,
     /// Every entry that was acknowledged or shown after a start, by position from 1.
@@ -73,7 +73,7 @@ impl Driver {
         self.check();
     }
 
-    /// Compares the log with the model. What is shown now must stay.
+    /// Compares the log with the model. The visible entries must stay from now on.
     fn check(&mut self) {
         let tail = self.log.tail().unwrap();
         assert!(tail.first <= self.trimmed.next(), "{} was not trimmed", tail.first);
@@ -165,7 +165,7 @@ proptest! {
         for (round, (action, claims)) in actions.iter().enumerate() {
             act(&mut driver, action, round);
             if *claims && driver.claim().is_none() && driver.log.tail().is_err() {
-                // As the writer does: open again until it works, and claim.
+                // The writer does the same: it opens the log again until that works, and claims.
                 while driver.reopen().is_none() {}
                 { driver.claim(); };
             }

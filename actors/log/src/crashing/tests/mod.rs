@@ -1,4 +1,4 @@
-//! The log on a disk that fails keeps the contract, and what it acknowledged.
+//! Tests that the log on a failing disk keeps the contract and its acknowledged entries.
 
 mod histories;
 mod steps;
@@ -113,8 +113,9 @@ fn what_is_shown_after_reopening_survives_a_power_cut() {
     }
 }
 
-/// The kernel shows what a failed sync did not write. The next process must not build on it before
-/// it is on the disk.
+/// The kernel shows bytes that a failed sync did not write.
+///
+/// The next process must not build on them before they are on the disk.
 #[test]
 fn what_only_the_kernel_shows_is_made_durable_by_the_next_start() {
     let log = new_log();

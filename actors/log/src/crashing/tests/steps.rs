@@ -1,10 +1,11 @@
-//! The power is cut, or an operation fails, at every step of what changes files.
+//! Tests that cut the power, or fail an operation, at every step of all changes of files.
 
 use super::histories::Driver;
 use super::*;
 
-/// Does everything that changes files once: appends, a change of segment, a trim, a failed sync
-/// with its repair, a clean stop and a start. It stops at the first error.
+/// Changes files in every way once, and stops at the first error.
+///
+/// It appends, changes the segment, trims, repairs a failed sync, stops cleanly and starts.
 fn run(driver: &mut Driver) -> Option<()> {
     driver.claim()?;
     for index in 0..9_usize {
@@ -42,7 +43,7 @@ fn the_power_may_be_cut_at_every_step() {
         for keep in &kept {
             let mut driver = Driver::new();
             driver.log.disk().fail_after(step, true);
-            // A crash within the run ends the failing; what follows is a run like any other.
+            // A crash within the run ends the failing; the rest is a run like any other.
             let done = run(&mut driver);
             driver.crash(*keep);
             assert!(driver.claim().is_some(), "{step} {keep:?}");

@@ -1,4 +1,4 @@
-//! A flipped bit is found, or is provably behind the end of the log.
+//! Tests that a flipped bit is found, or is provably behind the end of the log.
 
 use proptest::prelude::*;
 
@@ -6,12 +6,12 @@ use super::*;
 use crate::file::inspect::{Inspection, StoppedLog};
 use crate::port::{Mark, check_witness};
 
-/// A log of a few segments, what a view of it applied, and its entries.
+/// A log of a few segments, the mark of a view of it, and its entries.
 struct Whole {
     disk: SimDisk,
     applied: Mark,
     entries: Vec<Entry>,
-    /// The segments' names, and where the entries of each end.
+    /// The segments' names, and the end of the entries of each.
     segments: Vec<(String, u64)>,
 }
 
@@ -62,7 +62,7 @@ fn every_byte_of_the_last_two_entries_is_checked() {
             let LogError::Damaged { file, .. } = &error else { panic!("{at}: {error}") };
             assert_eq!(file, name);
         }
-        // The last entry may be a torn one by itself. Who applied it knows.
+        // The last entry may be a torn one by itself. A view that applied it reports the loss.
         let lost = LogError::Lost { last: before.header.position, applied: last.header.position };
         for at in last_at..*end as usize {
             assert_eq!(whole.flip(name, at, (at % 8) as u8).unwrap_err(), lost, "{at}");
@@ -145,7 +145,7 @@ proptest! {
     }
 }
 
-/// What a reader of the files as they are finds.
+/// Returns the result of an inspection.
 fn inspect(disk: &SimDisk) -> (Inspection, Vec<Entry>) {
     let mut read = Vec::new();
     let found = StoppedLog::open_on(disk.clone()).inspect(&mut |entry, _, _| {
@@ -184,7 +184,7 @@ fn every_byte_of_every_segment_is_looked_at_by_who_inspects() {
             });
             let is_torn = name == &newest.0 && found.torn_bytes > 0;
             assert!(is_reported || is_torn, "{name} {at}: {found:?}");
-            // At most one commit, of at most three parts, is not read for a flip in the entries.
+            // At most one commit, of at most three parts, is not read after a flip in the entries.
             if at >= SEGMENT_HEADER_BYTES {
                 assert!(whole.entries.len() - read.len() <= 3, "{name} {at}: {}", read.len());
                 let is_behind = at as u64 >= *end;

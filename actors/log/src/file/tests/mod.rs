@@ -1,4 +1,5 @@
-//! The log in files keeps the contract on a real disk, and finds its end on one in memory.
+//! Tests that the log in files keeps the contract on a real disk, and finds its end on a simulated
+//! one.
 
 mod flips;
 mod golden;
@@ -127,7 +128,7 @@ impl Subject for OnDisk {
         *self.fault.lock() = Some(outcome);
     }
 
-    /// What was not acknowledged is cut off by the same process, and may be found by the next one.
+    /// The same process cuts off unacknowledged entries; the next one may find them.
     fn settle(&mut self, log: Arc<dyn Log>, outcome: Outcome) -> Arc<dyn Log> {
         if outcome == Outcome::Kept {
             drop(log);
@@ -190,7 +191,7 @@ fn a_segment_that_cannot_be_made_is_a_problem_until_it_can() {
     let options = FileOptions { prepares_ahead: true, ..small(true) };
     let log = FileLog::open_on(Arc::new(disk.clone()), options, start()).unwrap();
     let tail = log.tail().unwrap();
-    // The claim writes, syncs, and begins the preparation, which fails.
+    // The claim writes, syncs, and starts the preparation, which fails.
     disk.fail_after(2, true);
     let next = tail.next(1);
     let body = claim_body().encode().unwrap();
@@ -211,7 +212,7 @@ fn without_space_for_a_segment_appends_are_refused_until_there_is() {
         append(&log, &[1; 1_000]);
     }
     let before = (log.tail(), entries(&log));
-    // The file is made, and then nothing can be written, or nothing synced.
+    // The file is created, and then nothing can be written, or nothing synced.
     for operations in [1, 2] {
         disk.fail_after(operations, false);
         let refused = try_append(&log, &[1; 1_100]);

@@ -5,7 +5,7 @@ use super::*;
 use crate::check_witness;
 use crate::file::inspect::{Inspection, StoppedLog};
 
-/// A disk with a log of several segments, and their names.
+/// Returns a disk with a log of several segments, and their names.
 fn several() -> (SimDisk, Vec<String>) {
     let disk = SimDisk::new();
     let log = open_sim(&disk).unwrap();
@@ -38,12 +38,12 @@ fn a_missing_segment_is_found_unless_it_is_the_first_or_last() {
         disk.remove(&names[index]).unwrap();
         assert_damaged(&disk, &names[index + 1]);
     }
-    // Without the first one the log looks trimmed, and a reader from the beginning gets an error.
+    // Without the first one the log looks trimmed, and a reader from the start gets an error.
     let first = disk.fork();
     first.remove(&names[0]).unwrap();
     let error = try_entries(&open_sim(&first).unwrap(), Position(1)).unwrap_err();
     assert!(matches!(error, LogError::Trimmed { .. }), "{error}");
-    // Without the last one the log looks shorter, and whoever applied it knows.
+    // Without the last one the log looks shorter, and a view that applied it reports the loss.
     let applied = mark(&open_sim(&disk).unwrap());
     let last = disk.fork();
     last.remove(names.last().unwrap()).unwrap();
@@ -139,7 +139,7 @@ fn segments_that_are_missing_or_do_not_follow_are_reported() {
         let removed = (first_of(&names[index]), first_of(&names[index + 1]).previous());
         assert_eq!((found.gaps.len(), found.gaps[0].positions), (1, Some(removed)));
     }
-    // One whose header was made for another entry before it.
+    // The header of one was created for another entry before it.
     for name in &names[1..] {
         let other = disk.fork();
         let prev = crate::EntryHash([1; 16]);

@@ -1,13 +1,13 @@
-//! A commit that was not written whole is cut off, wherever it was torn.
+//! Tests that a commit that was not written whole is cut off, wherever it was torn.
 
 use super::*;
 
-/// A log whose last commit has these parts, as bytes: the file before it, and with it.
+/// A log whose last commit has these parts: the file's bytes before it, and with it.
 struct Torn {
     disk: SimDisk,
     name: String,
     before: Vec<u8>,
-    /// Where the last commit stands in the file.
+    /// The range of the last commit in the file.
     commit: std::ops::Range<usize>,
     after: Vec<u8>,
     entries: Vec<Entry>,
@@ -45,7 +45,7 @@ impl Torn {
         open_sim(&disk).unwrap()
     }
 
-    /// The last commit must be cut off, and the log must go on.
+    /// Checks that the last commit is cut off, and that the log continues.
     fn assert_cut(&self, content: &[u8], what: &str) {
         let disk = self.disk.fork();
         disk.damage(&self.name, |bytes| content.clone_into(bytes));
@@ -59,7 +59,7 @@ impl Torn {
     }
 }
 
-/// Two parts.
+/// A body of two parts.
 const LARGE: [u8; 2_300] = [0x7f; 2_300];
 
 #[test]
@@ -92,7 +92,7 @@ fn sectors_may_reach_the_disk_in_any_order() {
                 content[at..at + 512].copy_from_slice(&torn.after[at..at + 512]);
             }
             if content == torn.after {
-                // A sector of zeros alone is not missing when it is not written.
+                // A sector that is all zeros is not missing if it was not written.
                 assert_eq!(bodies(&torn.open(&content)).last().unwrap(), last);
             } else {
                 torn.assert_cut(&content, &format!("sectors {mask:b}"));
