@@ -7,7 +7,7 @@ use postrider_store::view::audit::record_change;
 
 use crate::core::effects::Effects;
 
-/// What is recorded of a command if it is carried out.
+/// The draft of the audit record, which is written if the command is carried out.
 #[derive(Debug)]
 pub struct AuditDraft {
     context: Arc<AuditContext>,

@@ -8,7 +8,7 @@ use postrider_domain::{Event, MessageId, NumberId};
 use crate::core::Core;
 use crate::core::effects::Effects;
 
-/// Gives up the claims of `released`, which were surely not taken.
+/// Releases the claims of `released`, which were surely not taken.
 pub(crate) fn release(core: &mut Core, released: &[MessageId], effects: &mut Effects) {
     for id in released.iter().copied() {
         if core.hot.messages.is_claimed(id) {
@@ -17,8 +17,9 @@ pub(crate) fn release(core: &mut Core, released: &[MessageId], effects: &mut Eff
     }
 }
 
-/// Claims `asked` for a number. Gives those that it may hand over when that is durable: all that
-/// are not settled yet and that no other number has taken over.
+/// Claims `asked` for a number. Returns the messages that it may hand over once that is durable.
+///
+/// These are all that are not settled yet and that no other number has taken over.
 pub(crate) fn claim(
     core: &mut Core,
     number: NumberId,

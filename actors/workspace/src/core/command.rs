@@ -1,4 +1,4 @@
-//! Pure: what a command beside the hot path is, and what it sees and changes.
+//! Pure: the trait of commands beside the hot path, and the context that they see and change.
 //!
 //! Each command is a type that says what it does. It travels to the actor in a box and is answered
 //! through the output gate like every other one.
@@ -24,66 +24,66 @@ use crate::core::view::{Records, unreadable};
 use crate::core::waiters::Waiters;
 use postrider_domain::unavailable::Unavailable;
 
-/// What a command leaves on the disk.
+/// The effect of a command on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Footprint {
     /// It makes records that are kept.
     Grows,
-    /// It settles or changes what is there, such as the check of a code or a callback.
+    /// It settles or changes existing records, such as the check of a code or a callback.
     Settles,
-    /// It stops something, records an outcome, or deletes. It is taken however little space there
-    /// is and however much waits to be written: what it ends would write more.
+    /// It stops something, records an outcome, or deletes. It is accepted regardless of free space
+    /// and of pending writes, because what it ends would write more.
     Ends,
 }
 
-/// Something that a workspace can be asked to do or answer.
+/// An operation that a workspace can be asked to carry out.
 ///
-/// It is pure: the moment, the state and the committed records come in with the context, what it
-/// wants done goes into the context's effects, and whatever is random was drawn before. Its answer
-/// is given once its effects, and everything that it has read, are durable. A refusal that leaves
-/// effects has them carried out too.
+/// It is pure: the moment, the state and the committed records come in with the context. Its
+/// effects go into the context's effects, and all random values were drawn before. Its answer is
+/// returned once its effects, and everything that it has read, are durable. Effects of a refusal
+/// are carried out too.
 pub trait Command: Send + 'static {
-    /// What it answers.
+    /// The answer on success.
     type Answer: Send + 'static;
-    /// Why it refuses.
+    /// The reason for a refusal.
     type Error: From<Unavailable> + Send + 'static;
 
-    /// What it leaves on the disk, by which it is refused when there is little space.
+    /// The effect on the disk, by which the command is refused when there is little space.
     const FOOTPRINT: Footprint = Footprint::Settles;
 
-    /// Whether something leaves because of it, so that it is refused while the engine is held.
+    /// Set if the command sends something, so that it is refused while the engine is held.
     const SENDS: bool = false;
 
-    /// Whether it is refused in a workspace that has as many bytes as it may.
+    /// Set if the command is refused in a workspace that has as many bytes as it may.
     const IS_HELD_TO_QUOTA: bool = matches!(Self::FOOTPRINT, Footprint::Grows);
 
-    /// Whether its effects may be submitted together with those of commands that come with it. It
-    /// must see what those have changed by [`Context::get`] alone.
+    /// Set if the effects may be submitted together with those of other commands in the same batch.
+    /// Such a command must see their changes through [`Context::get`] alone.
     const SHARES_SUBMIT: bool = false;
 
-    /// Carries it out.
+    /// Carries out the command.
     fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Self::Error>;
 }
 
-/// What a command sees and changes.
+/// The state and the records that a command sees and changes.
 pub struct Context<'a> {
     /// The state in memory; it has observed the command's moment.
     pub core: &'a mut Core,
     /// The records, with what earlier commands have changed.
     pub(crate) records: Records<'a>,
-    /// What was read for the command before it came to its turn.
+    /// The records that were read for the command before its turn.
     pub(crate) ahead: Option<ReadAhead>,
-    /// What is to be done.
+    /// The effects of the command.
     pub effects: &'a mut Effects,
     /// The connected numbers, oldest first, with what they do.
     pub(crate) numbers: &'a [(NumberId, Arc<NumberSlot>)],
-    /// What is known of them.
+    /// The records of the connected numbers.
     pub(crate) connected: &'a [NumberInfo],
     /// The callers that wait for outcomes of messages that were accepted before.
     pub(crate) waiters: &'a mut Waiters,
     /// The sequence of the entry of the event log that comes next.
     pub(crate) log_next: u64,
-    /// Finds which number was last used with a contact before that was noted.
+    /// Finds the number that was last used with a contact before that was noted.
     pub(crate) used: FindUsed,
     /// The recipients that count towards the budgets of portfolios.
     pub(crate) portfolios: &'a Portfolios,
@@ -95,29 +95,29 @@ impl Context<'_> {
         self.core.now()
     }
 
-    /// What a number's windows are known by, which outlives its connection.
+    /// Returns the line of a number, the id of its windows, which outlives its connection.
     pub(crate) fn line(&self, number: NumberId) -> NumberId {
         let known = self.connected.iter().find(|known| known.id == number);
         known.map_or(number, NumberInfo::line)
     }
 
-    /// The entry of a number, if it is connected.
+    /// Returns the entry of a number, if it is connected.
     pub fn number(&self, number: NumberId) -> Option<&NumberSlot> {
         let found = self.numbers.iter().find(|(id, _)| *id == number);
         found.map(|(_, slot)| &**slot)
     }
 
-    /// How long a number is still left alone because it keeps failing.
+    /// Returns how long a number is still paused because it keeps failing.
     pub fn down_for(&self, number: NumberId) -> Option<Duration> {
         self.number(number)?.down_for(self.now())
     }
 
-    /// For how long a number has been failing, if it is left alone now.
+    /// Returns for how long a number has been failing, if it is paused now.
     pub(crate) fn down_since(&self, number: NumberId) -> Option<Duration> {
         self.number(number)?.down_since(self.now())
     }
 
-    /// A record's value, with what this and earlier commands have made of it.
+    /// Returns a record's value, with the changes by this and earlier commands.
     ///
     /// # Errors
     /// [`Unavailable`]: the store cannot be read.
@@ -128,7 +128,7 @@ impl Context<'_> {
         }
     }
 
-    /// A record that is kept as JSON.
+    /// Returns a record that is stored as JSON.
     ///
     /// # Errors
     /// [`Unavailable`]: the store or the record cannot be read.
@@ -151,23 +151,23 @@ impl Context<'_> {
         store.scan(table, prefix, None, Direction::Forward, visit).map_err(unreadable)
     }
 
-    /// How many records the command has read from the store, one by one.
+    /// Returns the number of records that the command has read from the store, one by one.
     pub(crate) fn reads(&self) -> usize {
         self.records.reads.get()
     }
 
-    /// The store, for what is committed.
+    /// Returns the store, for what is committed.
     pub fn store(&self) -> &dyn View {
         self.records.store
     }
 
-    /// Whether a change of the record, by this or an earlier command, is not durable yet.
+    /// Returns whether a change of the record, by this or an earlier command, is not durable yet.
     pub fn is_pending(&self, table: Table, key: &[u8]) -> bool {
         self.effects.changes.get(table, key).is_some()
             || self.records.pending.get(table, key).is_some()
     }
 
-    /// What follows `prefix` in the keys of records that are written and not durable yet.
+    /// Returns the key suffixes after `prefix` of records that are written and not durable yet.
     pub(crate) fn pending_keys(&self, table: Table, prefix: &[u8]) -> Vec<Vec<u8>> {
         let submitted = self.records.pending.keys().map(|(of, key, _)| (of, key));
         let changed = self.effects.changes.iter().map(|(of, key, _)| (of, key));
@@ -185,7 +185,7 @@ impl Context<'_> {
         self.put(table, key, codec::encode(value));
     }
 
-    /// Deletes a record, if it is there.
+    /// Deletes a record, if it exists.
     pub fn delete(&mut self, table: Table, key: Vec<u8>) {
         self.effects.changes.set(table, key, None);
     }

@@ -1,4 +1,4 @@
-//! Pure: what a command wants done: made durable first, then sent.
+//! Pure: the effects of a command: made durable first, then sent.
 
 use postrider_channel::number_facts::NumberFacts;
 use postrider_domain::{Event, LogEntry, MessageId, NumberId, PublicEvent, RequestId, Timestamp};
@@ -18,31 +18,31 @@ pub struct Effects {
     pub(crate) events: Vec<u8>,
     /// Entries of the event log, encoded.
     pub(crate) log: Vec<u8>,
-    /// How many entries `log` holds.
+    /// The number of entries in `log`.
     pub(crate) log_count: u32,
     /// Changes of records, beside the balance.
     pub(crate) changes: Changes,
     /// The new balance, if it changed.
     pub(crate) credits: Option<u64>,
-    /// Counts of one-time passwords of a day and a calling code, which changed.
+    /// Changed counts of one-time passwords, by day and calling code.
     pub(crate) counted: Vec<Row>,
     /// A country calling code to which there are suspiciously many one-time passwords.
     pub(crate) suspected: Option<u16>,
-    /// One-time passwords that are sent, and such that are verified.
+    /// The numbers of one-time passwords sent and verified.
     pub(crate) otps: [u32; 2],
-    /// Steps of codes that ended, and such that followed others.
+    /// Steps of codes that ended, and steps that followed others.
     pub(crate) steps: OtpFiguresAdded,
-    /// What was in the place of the values that it sets, for its audit record.
+    /// The previous values of the settings that the command changes, for its audit record.
     pub(crate) replaced: Vec<(String, serde_json::Value)>,
-    /// Nobody waits for them to be durable.
+    /// Set if no caller waits for the effects to be durable.
     pub(crate) deferrable: bool,
     /// Messages for the number, once all of this is durable.
     pub(crate) outbound: Vec<HandedOver>,
-    /// Steps that the courier is to carry out, once all of this is durable.
+    /// Steps for the courier to carry out, once all of this is durable.
     pub(crate) calls: Vec<StepCall>,
-    /// Requests whose codes a number is to hand over no more, once all of this is durable.
+    /// Requests whose codes a number must no longer hand over, once all of this is durable.
     pub(crate) withdrawn: Vec<(NumberId, RequestId)>,
-    /// What is known of numbers, which their pace follows once all of this is durable.
+    /// Facts about numbers, which their pace follows once all of this is durable.
     pub(crate) facts: Vec<(NumberId, NumberFacts)>,
     /// Callers that wait for the outcome of a message that was accepted.
     pub(crate) awaited: Vec<(MessageId, Waiter)>,
@@ -51,7 +51,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Whether anything has to become durable.
+    /// Returns whether nothing has to become durable.
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty()
             && self.log.is_empty()
@@ -60,13 +60,15 @@ impl Effects {
             && self.changes.is_empty()
     }
 
-    /// How many bytes of them are encoded, about.
+    /// Returns the approximate number of encoded bytes.
     pub(crate) const fn bytes(&self) -> usize {
         self.events.len() + self.log.len() + self.changes.bytes()
     }
 
-    /// Whether they can be dropped, too large to be written as they are: they are of records and
-    /// the log only, so the state in memory is not ahead of what is durable without them.
+    /// Returns whether the effects are too large to be written as they are, and can be dropped.
+    ///
+    /// They can if they are of records and the log only: then the state in memory is not ahead of
+    /// what is durable without them.
     pub(crate) fn can_be_refused(&self) -> bool {
         self.log.len() > FRAME_BYTES_MAX
             && self.events.is_empty()
@@ -96,19 +98,19 @@ impl Effects {
         self.outcomes.clear();
     }
 
-    /// Notes what a value was that is set now, for the audit record. It must not be a secret.
+    /// Notes the previous value of a setting, for the audit record. It must not be a secret.
     pub(crate) fn replaces(&mut self, name: &str, from: impl serde::Serialize) {
         self.replaced.push((name.to_owned(), serde_json::to_value(from).unwrap_or_default()));
     }
 
-    /// Notes what the fields of some settings were.
+    /// Notes the previous values of the fields of some settings.
     pub(crate) fn replaces_all(&mut self, settings: impl serde::Serialize) {
         if let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(settings) {
             self.replaced.extend(fields);
         }
     }
 
-    /// Has counts written, in place of those before of the same day and calling code.
+    /// Sets counts to be written, in place of earlier ones of the same day and calling code.
     pub(crate) fn count(&mut self, row: Row) {
         let same = |known: &&mut Row| (known.0, known.1) == (row.0, row.1);
         match self.counted.iter_mut().find(same) {
@@ -126,7 +128,7 @@ impl Effects {
         self.awaited.push((id, waiter));
     }
 
-    /// Releases to a caller the outcome that it waited for.
+    /// Releases to a caller the outcome for which it waited.
     pub(crate) fn resolve_waiter(&mut self, waiter: Waiter, settled: Settled) {
         self.outcomes.push((waiter, settled));
     }

@@ -1,4 +1,4 @@
-//! What is kept of a workspace: its settings, its balance, its memory in a snapshot.
+//! The stored forms of a workspace: its settings, its balance, its memory in a snapshot.
 
 use expect_test::expect;
 

@@ -40,7 +40,7 @@ const WITHOUT_CLAIMS: u8 = 2;
 /// The first byte of one that knows neither messages nor countries.
 const WITHOUT_MESSAGES: u8 = 1;
 
-/// Why a state of a snapshot cannot be read.
+/// The reason why a state of a snapshot cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StateDecodeError {
     /// A later version of Postrider wrote it.
@@ -49,7 +49,7 @@ pub enum StateDecodeError {
         /// Its version.
         found: u8,
     },
-    /// It is not what was written.
+    /// The bytes are damaged.
     #[error(transparent)]
     Damaged(#[from] EventDecodeError),
 }
@@ -71,7 +71,7 @@ pub struct HotState {
 }
 
 impl HotState {
-    /// Whether there is nothing in it.
+    /// Returns whether the state is empty.
     pub fn is_empty(&self) -> bool {
         self.otps.len() == 0
             && self.sends.len() == 0
@@ -79,7 +79,7 @@ impl HotState {
             && self.callers.is_empty()
     }
 
-    /// The latest moment that was seen.
+    /// Returns the latest moment that was seen.
     pub const fn now(&self) -> Timestamp {
         self.now
     }
@@ -89,12 +89,12 @@ impl HotState {
         self.played = self.played.max(at);
     }
 
-    /// The latest moment that was seen, or that an event of the journal is of.
+    /// Returns the latest moment that was seen, or that an event of the journal carries.
     pub fn latest(&self) -> Timestamp {
         self.now.max(self.played)
     }
 
-    /// Forgets what is over by `latest`, for a snapshot.
+    /// Forgets everything that is over by `latest`, for a snapshot.
     pub fn forget_until(&mut self, latest: Timestamp) {
         self.advance(latest);
         self.forget_ended();
@@ -105,7 +105,7 @@ impl HotState {
         self.forget_over();
     }
 
-    /// Forgets what is to be repeated of requests that are forgotten, and counts that are over.
+    /// Forgets planned repeats of requests that are forgotten, and counts that are over.
     pub(crate) fn forget_over(&mut self) {
         self.conversions.forget_over(self.now);
         let otps = &self.otps;
@@ -214,7 +214,7 @@ impl HotState {
             Event::OtpCancelled { .. } => otp.noted = OtpStatus::Cancelled,
             Event::OtpDelivery { delivery, .. } => {
                 otp.unsettled = otp.unsettled.saturating_sub(1);
-                // What was reported is more than that it was sent.
+                // A report says more than the fact that it was sent.
                 let reported = matches!(otp.delivery, Delivery::Delivered | Delivery::Read);
                 if otp.unsettled == 0 && !reported {
                     otp.delivery = delivery;
@@ -288,7 +288,7 @@ impl HotState {
         self.conversions.encode_into(self.now, out);
     }
 
-    /// Reads what [`encode_into`](Self::encode_into) wrote.
+    /// Reads the bytes of [`encode_into`](Self::encode_into).
     ///
     /// # Errors
     /// [`StateDecodeError`] when the bytes are not such a state of this version or an earlier one.
@@ -356,12 +356,12 @@ impl HotState {
         if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }
     }
 
-    /// Whether a code was sent to a phone in the last hour.
+    /// Returns whether a code was sent to a phone in the last hour.
     pub(crate) fn had_code(&self, phone: postrider_domain::Phone) -> bool {
         self.phone_wait(phone, 1, Duration::from_secs(3600)).is_some()
     }
 
-    /// How long until one more one-time password to `phone` keeps the limit; `None`: now.
+    /// Returns how long until one more one-time password to `phone` keeps the limit; `None`: now.
     pub(crate) fn phone_wait(
         &self,
         phone: postrider_domain::Phone,

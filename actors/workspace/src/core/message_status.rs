@@ -1,11 +1,10 @@
-//! Pure: how far a message has come.
+//! Pure: the status of a message.
 
 use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-/// How far a message has come. The order of the variants is that on disk; [`Ord`] says which is
-/// further.
+/// The status of a message. The order of the variants is that on disk; [`Ord`] orders by progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageStatus {
@@ -50,7 +49,7 @@ impl MessageStatus {
         }
     }
 
-    /// The status as a body spells it.
+    /// Returns the status as a body spells it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -64,7 +63,7 @@ impl MessageStatus {
         }
     }
 
-    /// What somebody is answered who waits for what becomes of the message.
+    /// Returns the status that a caller gets who waits for the outcome of the message.
     pub(crate) const fn as_answer(self) -> Self {
         match self {
             Self::Sent | Self::Delivered | Self::Read => Self::Sent,

@@ -53,7 +53,7 @@ use crate::core::pool::Pool;
 use crate::core::portfolio::FullNumbers;
 use crate::core::settings::{ChangeError, CreditsChange, Rules};
 
-/// Most requests that one [`Core::tick`] handles, so that its events fit in a frame.
+/// The maximum of requests that one [`Core::tick`] handles, so that its events fit in a frame.
 const TICK_MAX: usize = 1000;
 
 /// The state of a workspace and its rules.
@@ -64,31 +64,31 @@ pub struct Core {
     /// The balance, as of the last command.
     pub(crate) credits: u64,
     pub(crate) rules: Rules,
-    /// The number of the pool that was connected first: what leaves through no other one leaves
-    /// through it.
+    /// The number of the pool that was connected first. Messages leave through it that leave
+    /// through no other one.
     pub(crate) number: Option<NumberId>,
     /// The numbers that messages leave through.
     pub(crate) pool: Pool,
     /// Numbers whose portfolio has used its budget up.
     pub(crate) full: FullNumbers,
-    /// Where one-time passwords may go.
+    /// The destinations to which one-time passwords may go.
     pub(crate) destinations: Destinations,
     /// Derives the codes.
     pub(crate) keys: CodeKeys,
-    /// The template that carries them.
+    /// The template that carries one-time passwords.
     pub(crate) otp_template: Arc<TemplateName>,
-    /// How that template stands in each of its languages, and where it takes the code beside its
+    /// The status of that template in each of its languages, and the place of the code beside its
     /// body.
     pub(crate) code_templates: CodeTemplates,
-    /// Whether the number can send nothing without a template that its provider knows.
+    /// Set if the number can send nothing without a template that its provider knows.
     pub(crate) needs_template: bool,
-    /// What happened to one-time passwords today.
+    /// The counts of today's one-time passwords.
     pub(crate) otp_days: DayCounts,
-    /// What brings codes beside the number.
+    /// The channels for codes beside the number.
     pub(crate) channels: ChannelSetup,
-    /// The phones that nothing is sent to, with their codes.
+    /// The phones to which nothing is sent, with their codes.
     pub(crate) test_phones: Arc<TestPhones>,
-    /// How people opt out of messages, and in again.
+    /// The words with which people opt out of messages, and in again.
     pub(crate) opt_out: Arc<OptOutWords>,
 }
 
@@ -99,13 +99,14 @@ impl Core {
         self.hot.now()
     }
 
-    /// The moment of the running command.
+    /// Returns the moment of the running command.
     pub const fn now(&self) -> Timestamp {
         self.hot.now()
     }
 
-    /// Notes what has expired and forgets what is long over. Returns whether there is more to do,
-    /// which another call does.
+    /// Notes what has expired and forgets what is long over.
+    ///
+    /// Returns whether there is more to do, which another call does.
     pub fn tick(&mut self, effects: &mut Effects) -> bool {
         if retries::send_due(self, effects) || chain::drive(self, effects) {
             return true;
@@ -136,8 +137,8 @@ impl Core {
         true
     }
 
-    /// The messages that the channel has not answered for: after a restart they are handed over
-    /// again.
+    /// Returns the messages that the channel has not answered for. After a restart they are handed
+    /// over again.
     pub fn unsent(&self) -> Vec<Outbound> {
         self.hot
             .otps
@@ -150,8 +151,10 @@ impl Core {
             .collect()
     }
 
-    /// Those of the messages, as they were read from their records, that are not answered for, as
-    /// they are now. Each is noted to be with its number.
+    /// Returns the messages in their present state, of those read from records, that are
+    /// unanswered.
+    ///
+    /// Each is noted to be with its number.
     pub(crate) fn recovered(&mut self, read: Vec<Outbound>) -> Vec<Outbound> {
         let (unsent, is_choice) = (&mut self.hot.messages, self.pool.is_choice());
         let current = |mut message: Outbound| {
@@ -197,7 +200,7 @@ impl Core {
         effects.count(self.otp_days.note(self.hot.now(), calling_code(phone), what));
     }
 
-    /// Keeps what became of a request that ends now, and ends its try under way.
+    /// Stores the outcome of a request that ends now, and ends its try under way.
     pub(crate) fn keep_ended(&mut self, otp: &Otp, status: OtpStatus, effects: &mut Effects) {
         chain::end_newest(self, otp, effects);
         let sends = self.hot.otps.earlier.newest(otp.id);

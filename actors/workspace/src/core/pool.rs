@@ -1,21 +1,22 @@
-//! Pure: the numbers that a workspace's messages leave through, and which of them is a contact's.
+//! Pure: the numbers through which a workspace's messages leave, and the choice for a contact.
 //!
-//! The pool are the connected numbers that may be in it; once a number of the Cloud API is among
-//! them, only such numbers. A contact keeps the number that was last used between the two. Whoever
-//! has none gets the one with the highest weight, a hash of workspace, contact and number: so a new
-//! number takes over its share of the contacts, and nobody moves between two others.
+//! The pool consists of the connected numbers that may be in it. Once a number of the Cloud API is
+//! among them, it has only such numbers. A contact keeps the number that was last used between the
+//! two. A contact without one gets the number with the highest weight, a hash of workspace, contact
+//! and number. So a new number takes over its share of the contacts, and no contact moves between
+//! two others.
 
 use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
 use postrider_number::record::{NumberInfo, NumberKind};
 use serde::{Deserialize, Serialize};
 
-/// The number that was alone in the pool before others joined it: whoever was written to in that
-/// time was written to from this number, and nothing was noted of it.
+/// The number that was alone in the pool before others joined it. All contacts of that time were
+/// written to from this number, and nothing was noted of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alone {
     /// The number's line.
     pub line: NumberId,
-    /// When others joined it.
+    /// The time at which others joined it.
     pub until: Timestamp,
 }
 
@@ -24,13 +25,13 @@ pub struct Alone {
 struct Member {
     id: NumberId,
     line: NumberId,
-    /// What the weights of this number are made of.
+    /// The seed of the weights of this number.
     seed: u64,
     /// Its account, whose templates it sends.
     account: Option<Box<str>>,
 }
 
-/// The numbers that a workspace's messages leave through.
+/// The numbers through which a workspace's messages leave.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pool {
     /// Oldest first.
@@ -39,16 +40,16 @@ pub struct Pool {
     beside: Vec<(NumberId, Option<Box<str>>)>,
     /// The account of the number that was connected first, of those that have one.
     home: Option<Box<str>>,
-    /// Whether connected numbers are of several accounts.
+    /// Set if connected numbers are of several accounts.
     is_of_several: bool,
     alone: Option<Alone>,
 }
 
 impl Pool {
-    /// Most numbers of a workspace.
+    /// The maximum of numbers of a workspace.
     pub const NUMBERS_MAX: usize = 64;
 
-    /// The pool of these numbers, oldest first, of which this one was alone in it before.
+    /// Returns the pool of these numbers, oldest first; `alone` was alone in it before.
     #[must_use]
     pub fn of(workspace: &WorkspaceId, numbers: &[NumberInfo], alone: Option<Alone>) -> Self {
         let pooled = || numbers.iter().filter(|number| number.pool);
@@ -74,36 +75,37 @@ impl Pool {
         Self { members, beside, home, is_of_several, alone }
     }
 
-    /// The number of the pool that was connected first.
+    /// Returns the number of the pool that was connected first.
     #[must_use]
     pub fn first(&self) -> Option<NumberId> {
         self.members.first().map(|member| member.id)
     }
 
-    /// Whether there is a choice between numbers.
+    /// Returns whether there is a choice between numbers.
     #[must_use]
     pub fn is_choice(&self) -> bool {
         self.members.len() > 1
     }
 
-    /// The numbers of the pool, oldest first.
+    /// Returns the numbers of the pool, oldest first.
     pub fn numbers(&self) -> impl Iterator<Item = NumberId> {
         self.members.iter().map(|member| member.id)
     }
 
-    /// The account of the number that was connected first: templates that name no account are its.
+    /// Returns the account of the number connected first, which has templates that name no account.
     #[must_use]
     pub fn home(&self) -> Option<&str> {
         self.home.as_deref()
     }
 
-    /// Whether connected numbers are of no more than one account.
+    /// Returns whether connected numbers are of no more than one account.
     #[must_use]
     pub const fn is_of_one_account(&self) -> bool {
         !self.is_of_several
     }
 
-    /// The account of a connected number, in the pool or not; `None` where it is not connected.
+    /// Returns the account of a connected number, in the pool or not; `None` if it is not
+    /// connected.
     #[must_use]
     pub fn account(&self, number: NumberId) -> Option<Option<&str>> {
         let member = self.members.iter().find(|member| member.id == number);
@@ -112,7 +114,7 @@ impl Pool {
         account.or_else(|| beside().map(|(_, account)| account)).map(Option::as_deref)
     }
 
-    /// Whether an account is that of a connected number.
+    /// Returns whether an account is that of a connected number.
     #[must_use]
     pub fn has_account(&self, account: &str) -> bool {
         let members = self.members.iter().map(|member| &member.account);
@@ -120,13 +122,13 @@ impl Pool {
         all.any(|it| it.as_deref() == Some(account))
     }
 
-    /// The number that was alone in the pool before others joined it.
+    /// Returns the number that was alone in the pool before others joined it.
     #[must_use]
     pub const fn alone(&self) -> Option<Alone> {
         self.alone
     }
 
-    /// What is to be remembered of the numbers that were alone, as this pool becomes `next`.
+    /// Returns the record of the number that was alone, as this pool becomes `next`.
     #[must_use]
     pub fn alone_before(&self, next: &Self, now: Timestamp) -> Option<Alone> {
         match &*self.members {
@@ -135,9 +137,10 @@ impl Pool {
         }
     }
 
-    /// The number for a template to this contact, whose number was that of the line `last`: a free
-    /// one, or that which the contact would have if none is free. `None` where no number of the
-    /// pool is of an account that has the template.
+    /// Returns the number for a template to this contact, whose number was that of the line `last`.
+    ///
+    /// It is a free one, or the contact's own if none is free. `None` if no number of the pool is
+    /// of an account that has the template.
     pub fn choose(
         &self,
         contact: &PartyId,
@@ -155,7 +158,7 @@ impl Pool {
     }
 }
 
-/// The connected number that is called so, by its id or its phone.
+/// Returns the connected number with this id or phone.
 #[must_use]
 pub fn called(numbers: &[NumberInfo], name: &str) -> Option<NumberId> {
     let has_phone = |number: &NumberInfo| {

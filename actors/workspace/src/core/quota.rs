@@ -1,14 +1,14 @@
-//! Pure: the quotas of a workspace: how many bytes and broadcasts it may keep.
+//! Pure: the quotas of a workspace: the bytes and broadcasts that it may keep.
 //!
 //! They are compared with what is committed. So commands that race may pass a quota together; it
-//! refuses what comes after them.
+//! refuses the commands after them.
 
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_store::Usage;
 
-/// Whether the workspace may have more bytes.
+/// Checks whether the workspace may have more bytes.
 ///
 /// # Errors
 /// [`UnavailableReason::QuotaBytes`], or the store cannot be read.
@@ -24,7 +24,7 @@ pub(crate) fn check_bytes(context: &Context<'_>) -> Result<(), Unavailable> {
     }
 }
 
-/// Whether the workspace may have another broadcast.
+/// Checks whether the workspace may have another broadcast.
 ///
 /// # Errors
 /// [`UnavailableReason::QuotaBroadcasts`], or the store cannot be read.

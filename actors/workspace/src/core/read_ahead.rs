@@ -1,9 +1,9 @@
-//! Pure: records that were read for a command beside the actor, before it came to its turn.
+//! Pure: records that were read for a command beside the actor, before its turn.
 //!
-//! Whoever reads takes the number of the last commit first. The actor takes a record from what was
-//! read unless it has changed it since: a change on its way is seen before, and the keys of what
-//! became durable are remembered while somebody reads. Without that memory nothing that was read
-//! counts, and the actor reads itself.
+//! A reader takes the number of the last commit first. The actor uses a record that was read unless
+//! it has changed it since. It sees its pending changes before, and it remembers the keys of
+//! durable ones while somebody reads. Without that memory no record read ahead counts, and the
+//! actor reads itself.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,33 +15,33 @@ use postrider_store::{StoreError, Table, View};
 
 use crate::core::view::Changes;
 
-/// Most keys that are remembered of a workspace.
+/// The maximum of keys that are remembered of a workspace.
 const REMEMBERED_MAX: usize = 8192;
 
-/// What a workspace's readers and its actor know of each other.
+/// The state that a workspace's readers and its actor share.
 #[derive(Debug, Default)]
 pub(crate) struct ReadingAhead {
     /// Readers whose commands are not over.
     readers: AtomicUsize,
-    /// Counts what the actors have seen committed.
+    /// The number of commits that the actors have seen.
     commits: AtomicU64,
 }
 
 impl ReadingAhead {
-    /// The actor begins; what was read before it counts no more.
+    /// Starts the memory of a new actor; records that were read before it count no more.
     pub(crate) fn restart(&self) -> Recent {
         let floor = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         Recent { floor, ..Recent::default() }
     }
 
-    /// Begins to read. What is read from now on counts until what is returned is dropped.
+    /// Starts to read. Records that are read from now on count until the returned value is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> Reading {
         self.readers.fetch_add(1, Ordering::SeqCst);
         Reading { of: Arc::clone(self), since: self.commits.load(Ordering::SeqCst) }
     }
 }
 
-/// Somebody reads, or has a command carried out with what was read.
+/// A reader that reads, or has a command carried out with its records.
 #[derive(Debug)]
 pub(crate) struct Reading {
     of: Arc<ReadingAhead>,
@@ -54,18 +54,18 @@ impl Drop for Reading {
     }
 }
 
-/// The keys of what became durable of late.
+/// The keys of recent durable changes.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
-    /// What was read before this commit does not count.
+    /// The first commit that counts: records read before it do not.
     floor: u64,
     order: VecDeque<(u64, Table, Vec<u8>)>,
     last: HashMap<Table, HashMap<Vec<u8>, u64>>,
 }
 
 impl Recent {
-    /// A group is durable. `keys` visits those that it has changed, which are remembered if
-    /// somebody reads.
+    /// Takes a durable group. `keys` visits its changed keys, which are remembered if somebody
+    /// reads.
     pub(crate) fn committed(
         &mut self,
         reading: &ReadingAhead,
@@ -101,7 +101,7 @@ impl Recent {
         }
     }
 
-    /// Whether a record is as it was when somebody began to read after the commit `since`.
+    /// Returns whether a record is unchanged since a reader started after the commit `since`.
     fn is_unchanged(&self, since: u64, table: Table, key: &[u8]) -> bool {
         let changed = self.last.get(&table).and_then(|last| last.get(key));
         since >= self.floor && changed.is_none_or(|changed| *changed <= since)
@@ -116,7 +116,7 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// A record that was read and is as it was; the outer `None` if the actor must read it.
+    /// Returns an unchanged record that was read; the outer `None` if the actor must read it.
     pub(crate) fn get(&self, recent: &Recent, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
         let found = self.records.get(table, key)?;
         recent.is_unchanged(self.reading.since, table, key).then_some(found)
@@ -130,12 +130,12 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads what is committed, which is at least what was when `reading` began.
+    /// Returns a reader of committed records, at least as new as when `reading` started.
     pub(crate) fn new(store: &'a dyn View, reading: Reading) -> Self {
         Self { store, ahead: ReadAhead { reading, records: Changes::default() } }
     }
 
-    /// The store, for what the command does not read itself.
+    /// Returns the store, for what the command does not read itself.
     pub(crate) const fn store(&self) -> &'a dyn View {
         self.store
     }
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// What was read.
+    /// Returns the records that were read.
     pub(crate) fn done(self) -> ReadAhead {
         self.ahead
     }
@@ -202,7 +202,7 @@ mod tests {
     fn what_nobody_remembers_does_not_count() {
         let (reading, store) = (Arc::new(ReadingAhead::default()), MemoryStore::new());
         let mut recent = reading.restart();
-        // It has its number, and the actor does not know of it yet.
+        // The reader has its number, and the actor does not know of it yet.
         let late = Reading { of: Arc::clone(&reading), since: 1 };
         reading.readers.fetch_add(1, Ordering::SeqCst);
         let late = Reader::new(&store, late);
@@ -212,14 +212,14 @@ mod tests {
         let mut late = late;
         late.get(TABLE, KEY.to_vec()).unwrap();
         assert_eq!(late.done().get(&recent, TABLE, KEY), None);
-        // Of more than is remembered.
+        // More commits than are remembered.
         let before = read(&reading, &store);
         for number in 0..=REMEMBERED_MAX {
             commit(&mut recent, &reading, &number.to_be_bytes());
         }
         assert_eq!(before.get(&recent, TABLE, KEY), None);
         assert!(recent.last[&TABLE].len() <= REMEMBERED_MAX);
-        // By an actor before this one.
+        // A read beside an actor before this one.
         let before = read(&reading, &store);
         let recent = reading.restart();
         assert_eq!(before.get(&recent, TABLE, KEY), None);

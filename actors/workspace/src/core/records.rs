@@ -1,10 +1,10 @@
-//! Pure: what the store keeps of a workspace besides its journal: profile, numbers, balance.
+//! Pure: the records of a workspace besides its journal: profile, numbers, balance.
 //!
-//! What a provider says of a number is a record beside that of the number, so that neither a change
-//! by an administrator nor what is said writes over the other.
+//! The facts that a provider reports about a number are a record beside that of the number. So
+//! neither a change by an administrator nor a report writes over the other.
 //!
-//! All are in [`Table::Workspaces`] under `workspace id ‖ 0 ‖ name`; profiles, numbers and what is
-//! said of them as JSON, so that fields can be added, the balance as eight bytes.
+//! All are in [`Table::Workspaces`] under `workspace id ‖ 0 ‖ name`. Profiles, numbers and facts
+//! are JSON, so that fields can be added; the balance is eight bytes.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -31,23 +31,23 @@ pub(crate) fn if_kept<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 /// A workspace's name and settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
-    /// What people call it.
+    /// The display name.
     pub name: String,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// Its own limits, where it has any.
+    /// Its own limits, if it has any.
     #[serde(default)]
     pub limits: LimitsOverride,
-    /// What carries one-time passwords, if it is not the default.
+    /// The template that carries one-time passwords, if it is not the default.
     #[serde(default)]
     pub otp_template: Option<TemplateName>,
-    /// Where one-time passwords may go.
+    /// The destinations to which one-time passwords may go.
     #[serde(default)]
     pub destinations: Destinations,
-    /// Over which channels codes arrive whose request names none; empty: the chat-app channel.
+    /// The channels of codes whose request names none; empty: the chat-app channel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub otp_channels: Vec<ChainStep>,
-    /// What codes are written in over SMS and mail.
+    /// The texts of codes over SMS and mail.
     #[serde(default, skip_serializing_if = "has_no_texts")]
     pub otp_texts: OtpTexts,
     /// The number that was alone in the pool before others joined it.
@@ -60,7 +60,7 @@ fn has_no_texts(texts: &OtpTexts) -> bool {
 }
 
 impl Profile {
-    /// That of a workspace that was just made.
+    /// Returns the profile of a new workspace.
     pub fn new(name: String, created_at: Timestamp) -> Self {
         Self {
             name,
@@ -74,19 +74,19 @@ impl Profile {
         }
     }
 
-    /// Whether one number was alone in the pool at some time after this moment.
+    /// Returns whether one number was alone in the pool at some time after this moment.
     pub(crate) fn was_alone_after(&self, at: Timestamp) -> bool {
         self.alone.is_some_and(|alone| at < alone.until)
     }
 
-    /// The template that carries one-time passwords.
+    /// Returns the template that carries one-time passwords.
     pub fn otp_template(&self) -> TemplateName {
         let default = || TemplateName { name: "otp_code".into(), language: "en".into() };
         self.otp_template.clone().unwrap_or_else(default)
     }
 }
 
-/// Everything the store keeps of one workspace.
+/// All records of one workspace in the store.
 #[derive(Debug, Clone)]
 pub struct WorkspaceRecords {
     /// Name and settings.
@@ -106,32 +106,32 @@ fn key(workspace: &WorkspaceId, name: &[u8]) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], name].concat()
 }
 
-/// The key of a workspace's profile.
+/// Returns the key of a workspace's profile.
 pub fn profile_key(workspace: &WorkspaceId) -> Vec<u8> {
     key(workspace, PROFILE)
 }
 
-/// The key of a workspace's balance.
+/// Returns the key of a workspace's balance.
 pub fn credits_key(workspace: &WorkspaceId) -> Vec<u8> {
     key(workspace, CREDITS)
 }
 
-/// The key of one of a workspace's numbers.
+/// Returns the key of one of a workspace's numbers.
 pub fn number_key(workspace: &WorkspaceId, number: NumberId) -> Vec<u8> {
     [key(workspace, NUMBER).as_slice(), number.as_bytes()].concat()
 }
 
-/// The key of what the provider says of one of a workspace's numbers.
+/// Returns the key of the provider's facts about one of a workspace's numbers.
 pub fn facts_key(workspace: &WorkspaceId, number: NumberId) -> Vec<u8> {
     [key(workspace, FACTS).as_slice(), number.as_bytes()].concat()
 }
 
-/// The key of the last check of one of a workspace's numbers.
+/// Returns the key of the last check of one of a workspace's numbers.
 pub(crate) fn check_key(workspace: &WorkspaceId, number: NumberId) -> Vec<u8> {
     [key(workspace, b"number-check/").as_slice(), number.as_bytes()].concat()
 }
 
-/// The key of how often a workspace's templates were to be brought up to date since they were.
+/// Returns the key of the count of requested template updates since the last update.
 pub(crate) fn templates_wanted_key(workspace: &WorkspaceId) -> Vec<u8> {
     key(workspace, b"templates/wanted")
 }
@@ -146,7 +146,7 @@ pub(crate) fn test_phones_key(workspace: &WorkspaceId) -> Vec<u8> {
     key(workspace, b"test-phones")
 }
 
-/// Whether the numbers that messages leave through take no code without a template.
+/// Returns whether the numbers through which messages leave take no code without a template.
 pub(crate) fn need_template(numbers: &[NumberInfo]) -> bool {
     numbers.iter().any(|number| number.pool && number.kind == NumberKind::CloudApi)
 }
@@ -160,13 +160,13 @@ pub fn credits(store: &dyn View, workspace: &WorkspaceId) -> Result<u64, StoreEr
     Ok(u64::from_be_bytes(bytes))
 }
 
-/// Whether messages leave into the sandbox.
+/// Returns whether messages leave into the sandbox.
 pub(crate) fn is_sandbox(numbers: &[NumberInfo]) -> bool {
     let first = numbers.iter().find(|number| number.pool);
     !need_template(numbers) && first.is_some_and(|number| number.kind == NumberKind::Sandbox)
 }
 
-/// Reads what the store keeps of a workspace; `None` when there is no such workspace.
+/// Reads the records of a workspace; `None` if there is no such workspace.
 pub fn load(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -191,7 +191,7 @@ pub fn load(
     }
 }
 
-/// The ids of all workspaces.
+/// Returns the ids of all workspaces.
 pub fn all_ids(store: &dyn View) -> Result<Vec<WorkspaceId>, StoreError> {
     let mut ids = Vec::new();
     store.scan(Table::Workspaces, &[], None, Direction::Forward, &mut |key, _| {
@@ -204,20 +204,20 @@ pub fn all_ids(store: &dyn View) -> Result<Vec<WorkspaceId>, StoreError> {
     Ok(ids)
 }
 
-/// What providers say of the numbers of all workspaces.
+/// Returns the providers' facts about the numbers of all workspaces.
 pub fn all_facts(store: &dyn View) -> Result<Vec<(NumberId, NumberFacts)>, StoreError> {
     let mut all = Vec::new();
     store.scan(Table::Workspaces, &[], None, Direction::Forward, &mut |key, value| {
         let name = key.iter().position(|byte| *byte == 0).map(|end| &key[end + 1..]);
         let number = name.and_then(|name| name.strip_prefix(FACTS)?.try_into().ok());
-        // What cannot be read is said again some day.
+        // Facts that cannot be read are reported again some day.
         all.extend(number.map(NumberId::from_bytes).zip(codec::decode(value).ok()));
         std::ops::ControlFlow::Continue(())
     })?;
     Ok(all)
 }
 
-/// The numbers of all workspaces. One that cannot be read is left out: its workspace says so.
+/// Returns the numbers of all workspaces, except unreadable ones, which their workspace reports.
 pub fn all_numbers(store: &dyn View) -> Result<Vec<Stored>, StoreError> {
     let mut numbers = Vec::new();
     store.scan(Table::Workspaces, &[], None, Direction::Forward, &mut |key, value| {

@@ -1,4 +1,4 @@
-//! Pure: the settings that a workspace's rules read, and why a change or a template is refused.
+//! Pure: the settings of a workspace's rules, and the reasons to refuse a change or a template.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use crate::core::pool::Pool;
 pub struct Rules {
     /// The limits in force.
     pub limits: Limits,
-    /// What things cost.
+    /// The prices of messages.
     pub prices: Prices,
-    /// Most requests held in memory.
+    /// The maximum of requests held in memory.
     pub otps_max: usize,
-    /// How long messages are worked at.
+    /// The retry and retention times of messages.
     pub messages: MessageOptions,
-    /// What is done about codes that nobody submits.
+    /// The guard against codes that nobody submits.
     pub guard: GuardOptions,
-    /// How one-time passwords are sent and kept.
+    /// The options of one-time passwords.
     pub otp: OtpOptions,
 }
 
-/// How one-time passwords are sent, and kept.
+/// Options for sending and keeping one-time passwords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtpOptions {
-    /// How long a step of a chain is waited for that names no time itself, in seconds.
+    /// The time of a chain's step that names none itself, in seconds.
     pub step_timeout_seconds: u16,
-    /// How long an ended one can be read.
+    /// The retention time of an ended request.
     pub kept_for: Duration,
 }
 
@@ -51,24 +51,24 @@ pub enum CreditsChange {
     Add(u64),
 }
 
-/// How long messages are worked at, and kept.
+/// The retry and retention times of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageOptions {
-    /// A message that the channel has not taken for this long fails; one of a broadcast, since it
-    /// was its turn.
+    /// The time after which a message fails that the channel has not taken. It runs for one of a
+    /// broadcast since it was its turn.
     pub give_up: Duration,
     /// A message whose answer got lost this long ago stays `unknown`, whatever is reported later.
     pub unknown_after: Duration,
     /// Messages of one workspace that may wait for the channel; more are refused.
     pub unsent_max: usize,
-    /// How long a single message is kept after it was accepted; `None` is for ever. One that may
-    /// still be sent, or settled by a report, is kept until that is over.
+    /// The retention time of a single message after it was accepted; `None` is for ever. A message
+    /// that may still be sent, or settled by a report, is kept until that is over.
     pub kept_for: Option<Duration>,
-    /// How long what was written in a conversation is kept; `None` is for ever. The conversation
+    /// The retention time of the entries of a conversation; `None` is for ever. The conversation
     /// and its contact stay.
     pub written_kept_for: Option<Duration>,
-    /// A message made of a template leaves through another number of the pool once its own has been
-    /// down for this long.
+    /// The time for which a number must have been down before a template message moves to another
+    /// one.
     pub reassign_after: Duration,
 }
 
@@ -86,31 +86,32 @@ impl Default for MessageOptions {
     }
 }
 
-/// What is done about many one-time passwords to one country that nobody verifies.
+/// The guard against many one-time passwords to one country that nobody verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GuardOptions {
-    /// As many of a workspace in an hour to one country calling code are suspicious; 0 is never.
+    /// The number of a workspace's codes in an hour to one calling code that is suspicious; 0 is
+    /// never.
     pub unverified_per_prefix_hour: u32,
-    /// What is done then.
+    /// The reaction to suspicious codes.
     pub mode: GuardMode,
-    /// What is done about destinations whose codes are rarely verified.
+    /// The limits on destinations whose codes are rarely verified.
     pub adaptive: AdaptiveOptions,
 }
 
-/// When a destination is limited because few of its codes are verified, and what that means.
+/// The conditions and the effect of limits on destinations where few codes are verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdaptiveOptions {
-    /// What is done about codes to it, in workspaces that do not say so themselves.
+    /// The effect on codes to such a destination, in workspaces that do not set one themselves.
     pub mode: AdaptiveMode,
-    /// Codes that were sent in the last so many seconds count.
+    /// The window in seconds: codes that were sent within it count.
     pub window_seconds: u16,
-    /// So many of them must have ended.
+    /// The number of codes that must have ended.
     pub min_sends: u32,
-    /// It is limited if fewer of a hundred were verified.
+    /// The percentage of verified codes below which a destination is limited.
     pub conversion_percent: u8,
-    /// It stays limited for so many seconds after the codes last showed it.
+    /// The seconds that a destination stays limited after the codes last showed it.
     pub hold_seconds: u32,
-    /// So many of a hundred phones are sent codes nevertheless, `min_sends` in a window at most.
+    /// The percentage of phones that are sent codes nevertheless, `min_sends` in a window at most.
     pub probe_percent: u8,
 }
 
@@ -127,7 +128,7 @@ impl Default for AdaptiveOptions {
     }
 }
 
-/// What is done about suspicious one-time passwords.
+/// The reaction to suspicious one-time passwords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GuardMode {
     /// They are reported, and sent.
@@ -137,69 +138,69 @@ pub enum GuardMode {
     Refuse,
 }
 
-/// What a workspace is set to, and how much it holds.
+/// The settings and the contents of a workspace.
 #[derive(Debug, Clone)]
 pub struct WorkspaceSettings {
-    /// What people call it.
+    /// The display name.
     pub name: String,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
     /// The balance.
     pub credits: u64,
     /// The limits in force.
     pub limits: Limits,
-    /// What things cost.
+    /// The prices of messages.
     pub prices: Prices,
-    /// Where one-time passwords may go.
+    /// The destinations to which one-time passwords may go.
     pub destinations: Destinations,
     /// The template that carries one-time passwords.
     pub otp_template: TemplateName,
-    /// Over which channels codes arrive whose request names none; empty: the chat-app channel.
+    /// The channels of codes whose request names none; empty: the chat-app channel.
     pub otp_channels: Vec<ChainStep>,
-    /// What codes are written in over SMS and mail: the workspace's own texts.
+    /// The workspace's own texts of codes over SMS and mail.
     pub otp_texts: OtpTexts,
     /// The connected numbers, oldest first.
     pub numbers: Vec<NumberInfo>,
     /// Requests for one-time passwords in memory.
     pub otps: usize,
-    /// One-time passwords of the last hour, as its limit counts them.
+    /// One-time passwords of the last hour, as the workspace's limit counts them.
     pub otps_last_hour: usize,
-    /// When the oldest of those is counted no longer.
+    /// The time at which the oldest of those no longer counts.
     pub otps_counted_until: Option<Timestamp>,
-    /// Requests to make contacts that the limit of a minute still counts.
+    /// Requests to create contacts that the limit of a minute still counts.
     pub contacts_last_minute: u32,
 }
 
-/// Why a setting, a number or a balance of a workspace was not changed.
+/// The reason why a setting, a number or a balance of a workspace was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// The balance would be more than [`CREDITS_MAX`](postrider_domain::prices::CREDITS_MAX).
     #[error("the balance would be too large")]
     TooManyCredits,
-    /// It has no such number.
+    /// The workspace has no such number.
     #[error("no such number")]
     NoSuchNumber,
-    /// It has as many numbers as it may.
+    /// The workspace has as many numbers as it may.
     #[error("a workspace has at most {} numbers", Pool::NUMBERS_MAX)]
     TooManyNumbers,
-    /// It cannot be taken now.
+    /// The change cannot be taken now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
-/// Why a template cannot be sent. Nothing was.
+/// The reason why a template cannot be sent. Nothing was sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UseTemplateError {
-    /// The workspace has none of that name and language.
+    /// The workspace has no template of that name and language.
     #[error("there is no template of that name and language")]
     NoSuchTemplate,
-    /// The channel does not allow it.
+    /// The channel does not allow the template.
     #[error("the template is not approved: it is {}", .0.as_str())]
     NotApproved(TemplateStatus),
-    /// The parameters do not fit it; the path begins with `components`.
+    /// The parameters do not fit the template; the path starts with `components`.
     #[error(transparent)]
     Parameters(#[from] Misfit),
-    /// It cannot be looked up now.
+    /// The template cannot be looked up now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

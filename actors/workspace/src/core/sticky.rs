@@ -4,8 +4,8 @@
 //! endian) and the number's line. No number has that line.
 //!
 //! It is noted only while the pool offers a choice, so that a workspace with one number pays
-//! nothing for it. What was used before others joined the only number is then found in what is kept
-//! of the contact: its newest message, its conversation, and the codes of the last hour.
+//! nothing for it. Use before others joined the only number is found in the contact's own records.
+//! They are its newest message, its conversation, and the codes of the last hour.
 
 use std::time::Duration;
 
@@ -16,32 +16,32 @@ use postrider_store::{StoreError, Table, View};
 use crate::core::command::Context;
 use crate::core::pool;
 
-/// A moment that is noted is not brought up to date for so long: only its order counts.
+/// The time for which a noted moment is not updated: only its order counts.
 const NOTED_FOR: Duration = Duration::from_secs(24 * 3600);
 
-/// When a number was used, and its line.
+/// The time of a number's use, and its line.
 pub(crate) type Used = (Timestamp, NumberId);
 
-/// Finds which number was last used with a contact, in records that are not the pool's own.
+/// Finds the number that was last used with a contact, in records that are not the pool's own.
 pub(crate) type FindUsed = fn(&Context<'_>, &PartyId) -> Result<Option<Used>, Unavailable>;
 
-/// What becomes of a message whose number is down.
+/// The outcome for a message whose number is down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moved {
-    /// It leaves through this number from now on.
+    /// The message leaves through this number from now on.
     To(NumberId),
-    /// It waits for its own number.
+    /// The message waits for its own number.
     Stays,
-    /// It is not to be sent any more.
+    /// The message is not to be sent any more.
     Over,
 }
 
-/// The key of what is noted of a contact.
+/// Returns the key of the note of a contact.
 pub(crate) fn key(workspace: &WorkspaceId, contact: &PartyId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], &[0; 16], &contact.key_bytes()].concat()
 }
 
-/// The value of what is noted.
+/// Encodes the value of a note.
 pub(crate) fn encode((at, line): Used) -> Vec<u8> {
     [&at.as_millis().to_be_bytes()[..], line.as_bytes()].concat()
 }
@@ -57,7 +57,7 @@ fn noted(context: &Context<'_>, contact: &PartyId) -> Result<Option<Used>, Unava
     Ok(value.and_then(|value| decode(&value)))
 }
 
-/// What is noted of a contact, as it is committed.
+/// Returns the committed note of a contact.
 pub(crate) fn stored(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -67,12 +67,12 @@ pub(crate) fn stored(
     Ok(value.and_then(|value| decode(&value)))
 }
 
-/// Whether others have joined the only number of the pool since this moment.
+/// Returns whether others have joined the only number of the pool since this moment.
 fn is_from_before(context: &Context<'_>, at: Timestamp) -> bool {
     context.core.pool.alone().is_some_and(|alone| at < alone.until)
 }
 
-/// The line of the number that was last used with a contact.
+/// Returns the line of the number that was last used with a contact.
 fn last(context: &Context<'_>, contact: &PartyId) -> Result<Option<NumberId>, Unavailable> {
     let noted = noted(context, contact)?;
     if noted.is_some_and(|(at, _)| !is_from_before(context, at)) {
@@ -89,8 +89,10 @@ fn last(context: &Context<'_>, contact: &PartyId) -> Result<Option<NumberId>, Un
     Ok(used.map(|(_, line)| line))
 }
 
-/// The number for a template to a contact: its own one, unless that has been down for `patience`
-/// and another is not. `None` where no number is of an account that has the template.
+/// Chooses the number for a template to a contact.
+///
+/// It is the contact's own, unless that has been down for `patience` and another is not. `None` if
+/// no number is of an account that has the template.
 pub(crate) fn choose(
     context: &Context<'_>,
     contact: &PartyId,
@@ -106,7 +108,7 @@ pub(crate) fn choose(
     Ok(pool.choose(contact, last(context, contact)?, has_template, is_free))
 }
 
-/// The connected number that is called so, by its id or its phone.
+/// Returns the connected number with this id or phone.
 pub(crate) fn named(context: &Context<'_>, name: &str) -> Option<NumberId> {
     pool::called(context.connected, name)
 }
@@ -123,15 +125,16 @@ pub(crate) fn note(
     Ok(())
 }
 
-/// Writes what is to be noted of a contact.
+/// Writes the note of a contact, if there is one.
 pub(crate) fn put(context: &mut Context<'_>, contact: &PartyId, value: Option<Vec<u8>>) {
     if let Some(value) = value {
         context.put(Table::Windows, key(&context.core.id, contact), value);
     }
 }
 
-/// What is to be noted if a number is used with a contact at this moment. It is read before the
-/// effects of what uses the number, because those are carried out even if this fails.
+/// Returns the note to write if a number is used with a contact at this moment.
+///
+/// It is read before the effects of the use, because those are carried out even if this fails.
 pub(crate) fn to_note(
     context: &Context<'_>,
     contact: &PartyId,
@@ -144,7 +147,7 @@ pub(crate) fn to_note(
     let line = context.line(number);
     let is_known = noted(context, contact)?.is_some_and(|(before, known)| match known == line {
         true => at < before.plus(NOTED_FOR) && !is_from_before(context, before),
-        // What comes late was used before; the channel reports seconds.
+        // A late report is of an earlier use; the channel reports seconds.
         false => at.as_secs() < before.as_secs(),
     });
     Ok((!is_known).then(|| encode((at, line))))

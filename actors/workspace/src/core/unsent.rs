@@ -6,15 +6,15 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use postrider_domain::{MessageId, NumberId, Timestamp};
 
-/// How long after its life a message is still left to its number, which may have it under way.
+/// The time after its life for which a message is left to its number, which may be sending it.
 const GRACE: Duration = Duration::from_secs(3600);
 
-/// What is held of an unsent message. What it says is in its record.
+/// The state of an unsent message in memory. Its content is in its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unsent {
-    /// After this it is not worth sending.
+    /// The time after which the message is not worth sending.
     pub(crate) give_up_at: Timestamp,
-    /// It was about to be handed over, so it may have been.
+    /// Set if the message was about to be handed over, so that it may have been.
     pub(crate) claimed: bool,
 }
 
@@ -22,43 +22,43 @@ pub(crate) struct Unsent {
 #[derive(Debug, Default)]
 pub(crate) struct UnsentMessages {
     by_id: BTreeMap<MessageId, Unsent>,
-    /// The numbers of those that were moved or recovered: only of these may another number have a
-    /// copy left.
+    /// The numbers of messages that were moved or recovered. Only of these may another number have
+    /// a copy left.
     numbers: HashMap<MessageId, NumberId>,
 }
 
 impl UnsentMessages {
-    /// How many there are.
+    /// Returns the number of unsent messages.
     pub(crate) fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether this is one of them.
+    /// Returns whether the message is unsent.
     pub(crate) fn contains(&self, id: MessageId) -> bool {
         self.by_id.contains_key(&id)
     }
 
-    /// After which it is not worth sending, if this is one of them.
+    /// Returns the time after which an unsent message is not worth sending.
     pub(crate) fn give_up_at(&self, id: MessageId) -> Option<Timestamp> {
         self.by_id.get(&id).map(|unsent| unsent.give_up_at)
     }
 
-    /// Whether it may have been handed over.
+    /// Returns whether the message may have been handed over.
     pub(crate) fn is_claimed(&self, id: MessageId) -> bool {
         self.by_id.get(&id).is_some_and(|unsent| unsent.claimed)
     }
 
-    /// All of them, oldest first.
+    /// Returns all messages, oldest first.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (MessageId, Unsent)> {
         self.by_id.iter().map(|(id, unsent)| (*id, *unsent))
     }
 
-    /// The number that alone may send it, if that is known here. Else only one has it.
+    /// Returns the only number that may send the message, if known here. Otherwise just one has it.
     pub(crate) fn number(&self, id: MessageId) -> Option<NumberId> {
         self.numbers.get(&id).copied()
     }
 
-    /// It leaves through this number from now on; nothing of one that is settled.
+    /// Moves the message to this number; changes nothing if it is settled.
     pub(crate) fn set_number(&mut self, id: MessageId, number: NumberId) {
         if self.contains(id) {
             self.numbers.insert(id, number);
@@ -69,7 +69,7 @@ impl UnsentMessages {
         self.by_id.insert(id, unsent);
     }
 
-    /// Notes whether it may have been handed over; nothing of one that is settled.
+    /// Notes whether the message may have been handed over; changes nothing if it is settled.
     pub(crate) fn set_claimed(&mut self, id: MessageId, claimed: bool) {
         if let Some(unsent) = self.by_id.get_mut(&id) {
             unsent.claimed = claimed;
@@ -85,16 +85,16 @@ impl UnsentMessages {
     pub(crate) fn rebase(&mut self, to: Timestamp) {
         for (id, unsent) in &mut self.by_id {
             let life = unsent.give_up_at.since(id.timestamp());
-            // One that ends before its id's moment was rebased before.
+            // A message whose life ends before its id's moment was rebased before.
             if !life.is_zero() {
                 unsent.give_up_at = unsent.give_up_at.min(to.plus(life));
             }
         }
     }
 
-    /// The oldest, at most `max`, whose life is over for so long that no number has them any more.
+    /// Returns up to `max` of the oldest whose life has been over so long that no number has them.
     pub(crate) fn overdue(&self, now: Timestamp, max: usize) -> Vec<MessageId> {
-        // One that came later ends later, or is found a little later.
+        // A message that came later ends later, or is found a little later.
         let overdue = |(_, unsent): &(MessageId, Unsent)| unsent.give_up_at.plus(GRACE) <= now;
         self.iter().take_while(overdue).take(max).map(|(id, _)| id).collect()
     }

@@ -1,4 +1,4 @@
-//! Pure: records as commands see them: what is committed, below the changes on their way there.
+//! Pure: records as commands see them: the committed ones, below pending changes.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -28,17 +28,17 @@ impl Changes {
         self.tables.entry(table).or_default().insert(key, value);
     }
 
-    /// The bytes of all that was set, also of what was set again.
+    /// Returns the bytes of all changes, also of those that were set again.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The change of a record, if there is one.
+    /// Returns the change of a record, if there is one.
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
         Some(self.tables.get(&table)?.get(key)?.as_deref())
     }
 
-    /// Every change, in no particular order.
+    /// Returns every change, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
         self.tables.iter().flat_map(|(table, changes)| {
             changes.iter().map(|(key, value)| (*table, key.as_slice(), value.as_deref()))
@@ -59,7 +59,7 @@ impl Changes {
     }
 }
 
-/// The group that a change is in, and the new value.
+/// The group of a change, and the new value.
 type Submitted = (GroupNumber, Option<Vec<u8>>);
 
 /// Changes that were submitted and are not known to be durable yet.
@@ -79,7 +79,7 @@ impl Pending {
         }
     }
 
-    /// Forgets what `group` made durable, and visits the keys of it: the store shows it now.
+    /// Forgets the durable changes of `group`, and visits their keys: the store has them now.
     pub(crate) fn committed(&mut self, group: GroupNumber, visit: &mut dyn FnMut(Table, Vec<u8>)) {
         while let Some((_, table, key)) = self.order.pop_front_if(|(of, ..)| *of <= group) {
             if let Some(changes) = self.tables.get_mut(&table)
@@ -91,33 +91,33 @@ impl Pending {
         }
     }
 
-    /// Every change, in no particular order, and whether it writes the record.
+    /// Returns every change, in no particular order, and whether it writes the record.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (Table, &[u8], bool)> {
         self.tables.iter().flat_map(|(table, changes)| {
             changes.iter().map(|(key, (_, value))| (*table, key.as_slice(), value.is_some()))
         })
     }
 
-    /// The change of a record, if there is one.
+    /// Returns the change of a record, if there is one.
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
         let (_, value) = self.tables.get(&table)?.get(key)?;
         Some(value.as_deref())
     }
 }
 
-/// The records of one workspace, with what is on its way to the store.
+/// The records of one workspace, with pending changes.
 #[derive(Clone, Copy)]
 pub(crate) struct Records<'a> {
     pub(crate) store: &'a dyn View,
     pub(crate) pending: &'a Pending,
-    /// What was changed of late.
+    /// The keys of recent changes.
     pub(crate) recent: &'a Recent,
     /// Counts the records that the command reads from the store.
     pub(crate) reads: &'a Cell<usize>,
 }
 
 impl Records<'_> {
-    /// A record, from what was read ahead where that counts.
+    /// Returns a record, from those read ahead if that copy counts.
     pub(crate) fn get(
         &self,
         ahead: Option<&ReadAhead>,
@@ -135,7 +135,7 @@ impl Records<'_> {
     }
 }
 
-/// What is reported of a store that cannot be read.
+/// Logs that the store cannot be read, and returns the error for it.
 pub fn unreadable(error: StoreError) -> Unavailable {
     tracing::error!(%error, "a record cannot be read");
     Unavailable::because(UnavailableReason::Storage)

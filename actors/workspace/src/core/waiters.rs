@@ -10,27 +10,27 @@ use crate::core::message_status::MessageStatus;
 
 /// A caller that waits: either it gets the outcome, or it has given up before.
 pub trait OutcomeWaiter: Debug + Send {
-    /// Whether the caller still waits.
+    /// Returns whether the caller still waits.
     fn is_waiting(&self) -> bool;
 
-    /// Decides that the caller gets the outcome. Returns false where it has given up before.
+    /// Decides that the caller gets the outcome. Returns false if it has given up before.
     fn decide(&self) -> bool;
 
     /// Notifies the caller.
     fn resolve(self: Box<Self>, settled: Settled);
 }
 
-/// What becomes of a message that a caller waits for: how it stands, and the number that it left
-/// through, which may be another one than it was accepted for.
+/// The outcome of a message that a caller waits for: its status, and its number. The number may be
+/// another one than it was accepted for.
 pub type Settled = (MessageStatus, NumberId);
 
-/// A caller that waits, and the answer that is kept for it.
+/// A waiting caller, and the answer that is stored for it.
 #[derive(Debug)]
 pub struct Waiter {
-    /// Who waits.
+    /// The waiting caller.
     pub caller: Box<dyn OutcomeWaiter>,
-    /// The record of the answer under an idempotency key, which must become what the caller
-    /// gets.
+    /// The key of the answer's record under an idempotency key. The record must become the caller's
+    /// answer.
     pub kept_under: Option<Vec<u8>>,
 }
 
@@ -38,7 +38,7 @@ pub struct Waiter {
 #[derive(Debug, Default)]
 pub struct Waiters {
     waiting: HashMap<MessageId, Waiter>,
-    /// Their messages, by the record of the answer that is kept for them.
+    /// The messages of the callers, by the record of the answer that is stored for them.
     by_record: HashMap<Vec<u8>, MessageId>,
 }
 
@@ -51,14 +51,15 @@ impl Waiters {
         self.waiting.insert(id, waiter);
     }
 
-    /// Whether a caller waits for the answer that is kept in this record.
+    /// Returns whether a caller waits for the answer that is stored in this record.
     pub(crate) fn wait_for(&self, record: &[u8]) -> bool {
         let waiter = self.by_record.get(record).and_then(|id| self.waiting.get(id));
         waiter.is_some_and(|waiter| waiter.caller.is_waiting())
     }
 
-    /// Takes out the caller that waits for this message, which is settled. The answer that is kept
-    /// for one that has given up stays as it is.
+    /// Removes and returns the caller that waits for this message, which is settled.
+    ///
+    /// The stored answer for one that has given up stays as it is.
     pub(crate) fn take(&mut self, id: MessageId) -> Option<Waiter> {
         let waiter = self.waiting.remove(&id)?;
         if let Some(record) = &waiter.kept_under {

@@ -1,9 +1,7 @@
-//! Pure: the sends of one-time passwords by who asked for them, and by the mailbox that they go to.
+//! Pure: the sends of one-time passwords by caller, and by the mailbox to which they go.
 //!
-//! Who asked is an address or a session.
-//!
-//! A caller is known by a keyed hash only. Sends are counted where a limit of that kind is set, and
-//! forgotten after an hour, as those by phone are.
+//! A caller is an address or a session, and is known by a keyed hash only. Sends are counted if a
+//! limit of that kind is set, and forgotten after an hour, as those by phone are.
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -21,7 +19,7 @@ use crate::core::otp::types::{CallerContext, CallerKind};
 
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 
-/// What is counted for one kind of caller: the hash, and the most in ten minutes and in an hour.
+/// The counter of one kind of caller: the hash, and the most in ten minutes and in an hour.
 pub(crate) struct Counting {
     pub(crate) kind: CallerKind,
     pub(crate) hash: CallerHash,
@@ -29,15 +27,17 @@ pub(crate) struct Counting {
     in_hour: u32,
 }
 
-/// What a send in this context counts for, where a limit is set.
+/// Returns the counters of a send in this context, for the limits that are set.
 pub(crate) fn counting(keys: &CodeKeys, limits: &Limits, context: &CallerContext) -> Vec<Counting> {
     let ip = context.ip.map(|ip| (CallerKind::Ip, network(ip)));
     let session = context.session.as_ref().map(|it| (CallerKind::Session, it.as_bytes().to_vec()));
     ip.into_iter().chain(session).filter_map(|it| of(keys, limits, it)).collect()
 }
 
-/// What a code counts for that may go to an address of mail: the limits of a phone hold for it too,
-/// or else one mailbox would get a code for each phone that a stranger thinks of.
+/// Returns the counter of a code that may go to an address of mail.
+///
+/// The limits of a phone hold for it too. Otherwise one mailbox would get a code for each phone
+/// that a stranger thinks of.
 pub(crate) fn of_mailbox(
     keys: &CodeKeys,
     limits: &Limits,
@@ -58,7 +58,7 @@ fn of(keys: &CodeKeys, limits: &Limits, (kind, name): (CallerKind, Vec<u8>)) -> 
     Some(Counting { kind, hash: hash??, in_10m, in_hour })
 }
 
-/// What an address counts as: itself, or for IPv6 its /64, which is usually one person's.
+/// Returns the network of an address: itself, or for IPv6 its /64, which is usually one person's.
 fn network(ip: IpAddr) -> Vec<u8> {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -70,12 +70,12 @@ fn network(ip: IpAddr) -> Vec<u8> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CallerLog {
     sends: VecDeque<(Timestamp, CallerHash)>,
-    /// The moments of each caller's, oldest first.
+    /// The moments of each caller's sends, oldest first.
     by_caller: HashMap<CallerHash, VecDeque<Timestamp>>,
 }
 
 impl CallerLog {
-    /// Whether none are counted.
+    /// Returns whether no send is counted.
     pub(crate) fn is_empty(&self) -> bool {
         self.sends.is_empty()
     }
@@ -86,7 +86,7 @@ impl CallerLog {
         self.by_caller.entry(caller).or_default().push_back(at);
     }
 
-    /// Drops what has left the longest window.
+    /// Drops the sends that have left the longest window.
     pub(crate) fn evict(&mut self, now: Timestamp) {
         while let Some((_, caller)) = self.sends.pop_front_if(|(at, _)| at.plus(WINDOW_MAX) <= now)
         {
@@ -106,7 +106,7 @@ impl CallerLog {
         all.for_each(|at| *at = (*at).min(to));
     }
 
-    /// How long until one more send keeps the caller's limits; `None`: now.
+    /// Returns how long until one more send keeps the caller's limits; `None`: now.
     pub(crate) fn wait(&self, now: Timestamp, of: &Counting) -> Option<Duration> {
         let own = self.by_caller.get(&of.hash)?;
         let wait = |limit: u32, window: Duration| {

@@ -1,4 +1,4 @@
-//! Pure: requests that are cancelled, those to test phones, and what callers note of theirs.
+//! Pure: cancelled requests, requests to test phones, and the notes of callers.
 
 use postrider_domain::code::Expiry;
 use postrider_domain::event::OtpStatus;
@@ -10,8 +10,9 @@ use super::types::{OtpSent, SendMore, SendOtpError, VerifyOtpError};
 use crate::core::Core;
 use crate::core::effects::Effects;
 
-/// Cancels a request: its code verifies nothing from now on, and what no channel has of it is
-/// withdrawn. Doing it again changes nothing.
+/// Cancels a request: its code verifies nothing from now on, and unsent messages are withdrawn.
+///
+/// A second call changes nothing.
 pub(crate) fn cancel(
     core: &mut Core,
     id: RequestId,
@@ -50,7 +51,7 @@ pub(super) fn send_test(
     Ok(OtpSent { request_id: id, expires_at, number: None })
 }
 
-/// Keeps what is to be shown with a request.
+/// Stores the notes that are shown with a request.
 pub(super) fn note(
     core: &mut Core,
     id: RequestId,

@@ -1,7 +1,7 @@
-//! Pure: brings a code over one channel after the other, until one has delivered it.
+//! Pure: sends a code over one channel after the other, until one has delivered it.
 //!
 //! A step is claimed and paid in the commit before its call. It ends when its channel refuses it or
-//! its time is over; then the next one begins, in the same commit. All steps carry the same code.
+//! its time is over; then the next one starts, in the same commit. All steps carry the same code.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ use super::requests::Otp;
 use crate::core::Core;
 use crate::core::effects::Effects;
 
-/// No step begins with less time left than this.
+/// The minimum of time left with which a step starts.
 const LEFT_MIN: Duration = Duration::from_secs(5);
-/// Most chains that one tick drives.
+/// The maximum of chains that one tick drives.
 const TICK_MAX: usize = 250;
-/// Most tries of a request.
+/// The maximum of tries of a request.
 pub(super) const TRIES_MAX: u8 = 100;
 
-/// Begins the next step that can be begun, if the code has still to arrive.
+/// Starts the next step that can start, if the code has still to arrive.
 pub(super) fn next_step(core: &mut Core, id: RequestId, is_down: bool, effects: &mut Effects) {
     loop {
         let Some(otp) = core.known(id) else { return };
@@ -65,7 +65,7 @@ pub(super) fn next_step(core: &mut Core, id: RequestId, is_down: bool, effects: 
     }
 }
 
-/// Whether a step over this other channel than messaging is set up, and can be paid.
+/// Returns whether a step over this channel, not messaging, is set up and can be paid.
 fn can_begin(core: &Core, chain: &Chain, channel: OtpChannel) -> bool {
     let is_up = match channel {
         OtpChannel::Messaging => false,
@@ -75,13 +75,14 @@ fn can_begin(core: &Core, chain: &Chain, channel: OtpChannel) -> bool {
     is_up && core.credits >= core.rules.prices.of_channel(channel)
 }
 
-/// Whether a later step over another channel can take the place of a message.
+/// Returns whether a later step over another channel can replace a message.
 fn has_further(core: &Core, chain: &Chain) -> bool {
     chain.further().any(|channel| can_begin(core, chain, channel))
 }
 
-/// Whether the portfolio of a request's number has used its budget up, and its recipient needs a
-/// place.
+/// Returns whether a request has no place in its number's portfolio.
+///
+/// It has none if the portfolio has used its budget up, and the recipient needs a place.
 fn has_no_place(core: &Core, otp: &Otp) -> bool {
     let number = core.next_number(otp.id);
     number.is_some_and(|number| core.full.has_no_place(number, otp.phone, core.now()))
@@ -97,13 +98,13 @@ fn may_use_template(core: &Core, id: RequestId) -> bool {
     core.next_number(id).is_some_and(|number| check(number).is_ok())
 }
 
-/// The step that would begin now.
+/// Returns the step that would start now.
 fn step_after(core: &Core, otp: &Otp) -> Option<ChainStep> {
     let left = core.hot.otps.expires_at(otp).since(core.now());
     core.hot.otps.chains.get(otp.id)?.next().filter(|_| left >= LEFT_MIN)
 }
 
-/// Nothing is left to be tried.
+/// Ends a chain that has no step left to try.
 fn give_up(core: &mut Core, otp: &Otp, effects: &mut Effects) {
     let Some(chain) = core.hot.otps.chains.get(otp.id) else { return };
     let last = chain.tries.last();
@@ -116,7 +117,7 @@ fn give_up(core: &mut Core, otp: &Otp, effects: &mut Effects) {
     }
 }
 
-/// Hands the newest try to what carries it out.
+/// Hands the newest try to its number or the courier.
 fn hand_over(core: &mut Core, otp: &Otp, step: ChainStep, effects: &mut Effects) {
     if step.channel == OtpChannel::Messaging {
         core.note_next_number(otp.id, effects);
@@ -158,7 +159,7 @@ fn hand_over(core: &mut Core, otp: &Otp, step: ChainStep, effects: &mut Effects)
     });
 }
 
-/// Takes what a number says of a request's message.
+/// Applies a number's outcome for a request's message.
 pub(super) fn settle(
     core: &mut Core,
     otp: &Otp,
@@ -178,7 +179,7 @@ pub(super) fn settle(
     change_try(core, otp, number, status, error, effects);
 }
 
-/// Takes what a provider reports of a request's message.
+/// Applies a provider's report on a request's message.
 pub(super) fn report(
     core: &mut Core,
     otp: &Otp,
@@ -190,7 +191,7 @@ pub(super) fn report(
         Progress::Sent => (TryStatus::Sent, None),
         Progress::Delivered => (TryStatus::Delivered, None),
         Progress::Read => (TryStatus::Read, None),
-        // Who has entered the code has got it.
+        // A person who has entered the code has got it.
         Progress::Failed(_) if otp.noted == OtpStatus::Verified => return,
         Progress::Failed(failure) => (TryStatus::Failed, failure.code),
     };
@@ -198,7 +199,7 @@ pub(super) fn report(
     change_try(core, otp, number, status, error, effects);
 }
 
-/// The number itself, or, for 0, that of the newest try over the chat-app channel.
+/// Returns the number itself, or, for 0, that of the newest try over the chat-app channel.
 fn message_try(core: &Core, id: RequestId, number: u8) -> u8 {
     if number > 0 {
         return number;
@@ -208,7 +209,7 @@ fn message_try(core: &Core, id: RequestId, number: u8) -> u8 {
     tries.iter().rposition(is_message).map_or(0, |place| place as u8 + 1)
 }
 
-/// Takes what became of a step by SMS or mail. What a number carries out it reports itself.
+/// Applies the outcome of a step by SMS or mail. A number reports the outcome of its own steps.
 pub(crate) fn settle_step(
     core: &mut Core,
     id: RequestId,
@@ -225,7 +226,7 @@ pub(crate) fn settle_step(
     }
 }
 
-/// Whether a step that was not taken is to be tried again.
+/// Returns whether a step that was not taken is to be tried again.
 pub(crate) fn is_step_wanted(core: &Core, id: RequestId, number: u8) -> bool {
     let chain = core.hot.otps.chains.get(id).filter(|chain| !chain.has_arrived());
     let tried = chain.and_then(|chain| chain.at(number));
@@ -279,8 +280,9 @@ fn change_try(
     }
 }
 
-/// Ends the newest try with its present status, unless it has ended: the chain does not wait for it
-/// any more. What becomes of it later still counts.
+/// Ends the newest try with its present status, unless it has ended.
+///
+/// The chain does not wait for it any more. A later outcome of it still counts.
 pub(crate) fn end_newest(core: &mut Core, otp: &Otp, effects: &mut Effects) {
     let Some(chain) = core.hot.otps.chains.get(otp.id) else { return };
     let number = chain.newest();
@@ -322,8 +324,9 @@ fn emit_ended(
     core.emit(otp.id, EventData::OtpTryEnded(data).into(), effects);
 }
 
-/// Goes on from steps whose time is over, or whose outcome nobody will report. Returns whether
-/// there may be more.
+/// Continues after steps whose time is over, or whose outcome nobody will report.
+///
+/// Returns whether there may be more.
 pub(crate) fn drive(core: &mut Core, effects: &mut Effects) -> bool {
     let interrupted = core.hot.otps.chains.interrupted(TICK_MAX);
     let due = core.hot.otps.chains.due(core.now(), TICK_MAX);
@@ -341,7 +344,7 @@ pub(crate) fn drive(core: &mut Core, effects: &mut Effects) -> bool {
     more
 }
 
-/// A request is forgotten: what its number was to hand over of it surely was not.
+/// Gives up the tries of a forgotten request: its number surely did not hand them over.
 pub(super) fn give_up_tries(core: &mut Core, otp: &Otp, effects: &mut Effects) {
     while core.hot.otps.chains.owes(otp.id) {
         let tries = core.hot.otps.chains.get(otp.id).map_or(&[][..], |chain| &chain.tries);

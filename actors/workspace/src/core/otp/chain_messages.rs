@@ -11,7 +11,7 @@ use super::chain_state::Try;
 use super::requests::Otp;
 use crate::core::Core;
 
-/// The message of a try over the chat-app channel.
+/// Returns the message of a try over the chat-app channel.
 pub(super) fn chained(core: &Core, otp: &Otp, number: u8) -> Option<Outbound> {
     let mut id = *otp.id.as_bytes();
     // Each try has an id of its own; that of the first is the request's.
@@ -28,7 +28,7 @@ pub(super) fn chained(core: &Core, otp: &Otp, number: u8) -> Option<Outbound> {
     Some(message)
 }
 
-/// When a try that another step follows has had its time, unless it is handed over before.
+/// Returns when a try that another step follows has had its time, unless it is handed over before.
 fn give_up_at(core: &Core, id: RequestId, number: u8) -> Option<Timestamp> {
     let chain = core.hot.otps.chains.get(id)?;
     let Try { step, started_at, .. } = *chain.at(number)?;
@@ -37,7 +37,7 @@ fn give_up_at(core: &Core, id: RequestId, number: u8) -> Option<Timestamp> {
     (!is_last).then(|| started_at.plus(time))
 }
 
-/// The messages of chains that the channel has not answered for, to be handed over again.
+/// Returns the unanswered messages of chains, to be handed over again.
 pub(crate) fn unsent(core: &Core) -> Vec<Outbound> {
     let mut unsent = Vec::new();
     for (id, chain) in core.hot.otps.chains.iter() {

@@ -1,4 +1,4 @@
-//! Pure: over which steps a code is to arrive, and what the courier is given of a step.
+//! Pure: the steps over which a code is to arrive, and the courier's call of a step.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::chain_state::Chain;
 use super::types::{SendMore, SendOtpError};
 use crate::core::Core;
 
-/// What a workspace has set up to bring codes.
+/// The channels that a workspace has set up for codes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ChannelSetup {
-    /// There is an SMS gateway.
+    /// Set if there is an SMS gateway.
     pub(crate) sms: bool,
-    /// Mail can be sent: there is a server for it, or it goes to the sandbox.
+    /// Set if mail can be sent: there is a server for it, or it goes to the sandbox.
     pub(crate) mail: bool,
-    /// There is a server for mail.
+    /// Set if there is a server for mail.
     pub(crate) mail_server: bool,
     /// The chain of requests that name none; empty: the chat-app channel alone.
     pub(crate) default: Vec<ChainStep>,
-    /// What codes are written in over SMS and mail.
+    /// The texts of codes over SMS and mail.
     pub(crate) texts: Arc<OtpTexts>,
 }
 
@@ -37,11 +37,11 @@ pub(crate) struct StepCall {
     pub(crate) language: String,
     pub(crate) text: OtpText,
     pub(crate) expires_at: Timestamp,
-    /// A call that was surely not taken is repeated until then.
+    /// The time until which a call is repeated that was surely not taken.
     pub(crate) until: Timestamp,
 }
 
-/// The chain that a send goes over; `None` where it is the chat-app channel alone.
+/// Returns the chain of a send; `None` if it is the chat-app channel alone.
 pub(super) fn plan_of(
     core: &Core,
     more: Option<&SendMore>,
@@ -62,7 +62,7 @@ pub(super) fn plan_of(
     Ok(Some(ChainPlan { steps, email, only: false, adopts: None }))
 }
 
-/// The chain that a resend goes over; `None` where it is a message of a request without a chain.
+/// Returns the chain of a resend; `None` if it is a message of a request without a chain.
 pub(super) fn plan_again(
     core: &Core,
     id: RequestId,
@@ -100,19 +100,19 @@ fn check_channel(core: &Core, channel: OtpChannel) -> Result<(), SendOtpError> {
     if is_set_up { Ok(()) } else { Err(SendOtpError::ChannelNotConfigured(channel)) }
 }
 
-/// The chain of requests that name none.
+/// Returns the chain of requests that name none.
 pub(crate) fn chain_in_force(core: &Core) -> Vec<ChainStep> {
     let alone = [ChainStep { channel: OtpChannel::Messaging, timeout_seconds: 0 }];
     let steps = &core.channels.default;
     timed_all(core, if steps.is_empty() { &alone } else { steps })
 }
 
-/// The steps with their times.
+/// Returns the steps with their times.
 fn timed_all(core: &Core, steps: &[ChainStep]) -> Vec<ChainStep> {
     steps.iter().map(|step| timed(core, *step)).collect()
 }
 
-/// A step with its time; one that names none has that of the settings.
+/// Returns a step with its time; one that names none has that of the settings.
 fn timed(core: &Core, step: ChainStep) -> ChainStep {
     let timeout_seconds = match step.timeout_seconds {
         0 => core.rules.otp.step_timeout_seconds,

@@ -1,4 +1,4 @@
-//! Pure: how far the chains of requests have come, as the journal shows.
+//! Pure: the progress of requests' chains, as the journal has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,54 +16,54 @@ pub(crate) struct Try {
     pub(crate) status: TryStatus,
     /// The channel's error code, if it gave one.
     pub(crate) error: Option<u32>,
-    /// What was paid for it; 0 once that was given back.
+    /// The price paid for it; 0 once that was given back.
     pub(crate) price: u64,
     pub(crate) started_at: Timestamp,
-    /// When the chain went on from it, or was at its end.
+    /// The time at which the chain went on from it, or ended.
     pub(crate) ended_at: Option<Timestamp>,
 }
 
-/// A request's plan, and how far it has come.
+/// A request's plan, and its progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Chain {
     pub(crate) plan: ChainPlan,
     /// The request's own steps, which a resend goes over unless it names a channel.
     pub(crate) steps: Vec<ChainStep>,
-    /// Steps of the plan that were begun or skipped.
+    /// The number of steps of the plan that were started or skipped.
     pub(crate) begun: u8,
-    /// Those of all plans that the request has had, in order.
+    /// The tries of all plans that the request has had, in order.
     pub(crate) tries: Vec<Try>,
-    /// When the step under way has had its time.
+    /// The time at which the step under way has had its time.
     pub(crate) due: Option<Timestamp>,
-    /// A try was reported to have arrived since the plan was set.
+    /// Set if a try was reported to have arrived since the plan was set.
     arrived: bool,
 }
 
 impl Chain {
-    /// The step that comes next.
+    /// Returns the next step.
     pub(crate) fn next(&self) -> Option<ChainStep> {
         self.plan.steps.get(usize::from(self.begun)).copied()
     }
 
-    /// The channels that come after the step that would begin now.
+    /// Returns the channels after the step that would start now.
     pub(crate) fn further(&self) -> impl Iterator<Item = OtpChannel> {
         self.plan.steps.iter().skip(usize::from(self.begun) + 1).map(|step| step.channel)
     }
 
-    /// The best that became of a try; queued while none was begun.
+    /// Returns the best outcome of a try; queued while none was started.
     pub(crate) fn best(&self) -> TryStatus {
         let statuses = self.tries.iter().map(|it| it.status);
         statuses.reduce(TryStatus::best).unwrap_or(TryStatus::Queued)
     }
 
-    /// The best that became of a try that went to the phone; none, while none was begun.
+    /// Returns the best outcome of a try that went to the phone; `None` while none was started.
     pub(crate) fn best_to_phone(&self) -> Option<TryStatus> {
         let went =
             |it: &&Try| it.step.channel != OtpChannel::Email && it.status != TryStatus::Skipped;
         self.tries.iter().filter(went).map(|it| it.status).reduce(TryStatus::best)
     }
 
-    /// How many tries a channel to the phone has taken.
+    /// Returns the number of tries that a channel to the phone has taken.
     pub(crate) fn sent_to_phone(&self) -> u8 {
         use TryStatus::{Failed, Queued, Skipped};
         let went = |it: &&Try| {
@@ -72,17 +72,17 @@ impl Chain {
         u8::try_from(self.tries.iter().filter(went).count()).unwrap_or(u8::MAX)
     }
 
-    /// Whether the code is known to have arrived since it was sent, or sent again.
+    /// Returns whether the code is known to have arrived since it was last sent.
     pub(crate) fn has_arrived(&self) -> bool {
         self.arrived
     }
 
-    /// The number of its newest try.
+    /// Returns the number of the newest try.
     pub(crate) fn newest(&self) -> u8 {
         u8::try_from(self.tries.len()).unwrap_or(u8::MAX)
     }
 
-    /// The try of this number, from 1.
+    /// Returns the try of this number, from 1.
     pub(crate) fn at(&self, number: u8) -> Option<&Try> {
         self.tries.get(usize::from(number).checked_sub(1)?)
     }
@@ -95,7 +95,7 @@ pub(crate) struct TryChange {
     pub(crate) status: TryStatus,
     pub(crate) error: Option<u32>,
     pub(crate) at: Timestamp,
-    /// The chain goes on from it, or is at its end.
+    /// Set if the chain goes on from the try, or is at its end.
     pub(crate) ended: bool,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Chains {
     due: BTreeSet<(Timestamp, RequestId)>,
     /// Tries by SMS and mail that were claimed and have no outcome.
     open: BTreeSet<(RequestId, u8)>,
-    /// Those of them that were handed to the courier since the workspace was loaded.
+    /// The open tries that were handed to the courier since the workspace was loaded.
     handed: BTreeSet<(RequestId, u8)>,
 }
 
@@ -119,7 +119,7 @@ impl Chains {
         self.by_id.iter().map(|(id, chain)| (*id, chain))
     }
 
-    /// Sets what the request's code goes over from now on.
+    /// Sets the plan of the request's code from now on.
     pub(crate) fn plan(&mut self, id: RequestId, plan: ChainPlan) {
         self.set_due(id, None);
         let steps = plan.steps.clone();
@@ -138,14 +138,14 @@ impl Chains {
         (chain.plan, chain.begun, chain.arrived) = (plan, 0, false);
     }
 
-    /// Sets what became of the request's messages before it had a chain, and its own steps.
+    /// Sets the outcomes of the request's messages before it had a chain, and its own steps.
     pub(crate) fn adopt(&mut self, id: RequestId, steps: Vec<ChainStep>, tries: Vec<Try>) {
         if let Some(chain) = self.by_id.get_mut(&id) {
             (chain.steps, chain.tries) = (steps, tries);
         }
     }
 
-    /// Adds a try that is begun, or skipped. Returns the best that became of any.
+    /// Adds a try that is started, or skipped. Returns the best outcome of all tries.
     pub(crate) fn begin(&mut self, id: RequestId, tried: Try) -> Option<TryStatus> {
         let chain = self.by_id.get_mut(&id)?;
         chain.begun = chain.begun.saturating_add(1);
@@ -160,7 +160,7 @@ impl Chains {
         Some(best)
     }
 
-    /// Changes a try. Returns the best that became of any.
+    /// Changes a try. Returns the best outcome of all tries.
     pub(crate) fn change(&mut self, id: RequestId, change: TryChange) -> Option<TryStatus> {
         let TryChange { number, status, error, at, ended } = change;
         let chain = self.by_id.get_mut(&id)?;
@@ -181,7 +181,7 @@ impl Chains {
             self.set_due(id, None);
         } else if is_newest {
             let due = match status {
-                // Its time runs from when it was handed over.
+                // Its time starts when it is handed over.
                 TryStatus::Sent if was_queued && !is_over => Some(at.plus(time_of(step))),
                 TryStatus::Sent | TryStatus::Unknown if !is_over => chain.due,
                 _ => None,
@@ -203,12 +203,12 @@ impl Chains {
         self.due.extend(due.map(|due| (due, id)));
     }
 
-    /// A try is with the courier.
+    /// Notes that a try is with the courier.
     pub(crate) fn hand(&mut self, id: RequestId, number: u8) {
         self.handed.insert((id, number));
     }
 
-    /// Tries whose outcome nobody will report: they were claimed before the workspace was loaded.
+    /// Returns tries claimed before the workspace was loaded, whose outcome nobody will report.
     pub(crate) fn interrupted(&self, most: usize) -> Vec<(RequestId, u8)> {
         if self.open.len() == self.handed.len() {
             return Vec::new();
@@ -216,13 +216,13 @@ impl Chains {
         self.open.difference(&self.handed).take(most).copied().collect()
     }
 
-    /// Requests whose step has had its time.
+    /// Returns the requests whose step has had its time.
     pub(crate) fn due(&self, now: Timestamp, most: usize) -> Vec<RequestId> {
         let due = self.due.iter().take_while(|(at, _)| *at <= now);
         due.take(most).map(|(_, id)| *id).collect()
     }
 
-    /// Whether something of the request is with its number that was neither handed over nor given
+    /// Returns whether a message of the request is with its number, neither handed over nor given
     /// up.
     pub(crate) fn owes(&self, id: RequestId) -> bool {
         let unsent =
@@ -230,7 +230,7 @@ impl Chains {
         self.get(id).is_some_and(|chain| chain.tries.iter().any(unsent))
     }
 
-    /// Forgets the request's.
+    /// Forgets the chain of the request.
     pub(crate) fn forget(&mut self, id: RequestId) {
         self.set_due(id, None);
         if let Some(chain) = self.by_id.remove(&id) {
@@ -241,7 +241,7 @@ impl Chains {
         }
     }
 
-    /// What is due after `to` is due then.
+    /// Moves due times after `to` to that moment.
     pub(crate) fn rebase(&mut self, to: Timestamp) {
         let later: Vec<_> = self.due.iter().filter(|(at, _)| *at > to).map(|(_, id)| *id).collect();
         later.into_iter().for_each(|id| self.set_due(id, Some(to)));

@@ -1,4 +1,4 @@
-//! Pure: what is shown of the tries to bring a code.
+//! Pure: the shown form of the tries to deliver a code.
 
 use postrider_domain::event::chain::{OtpChannel, TryStatus};
 
@@ -7,7 +7,7 @@ use super::requests::Otp;
 use super::types::OtpTry;
 use crate::core::Core;
 
-/// What became of each try of a request.
+/// Returns the outcome of each try of a request.
 pub(crate) fn tries_of(core: &Core, otp: &Otp) -> Vec<OtpTry> {
     let Some(chain) = core.hot.otps.chains.get(otp.id) else {
         return messages_of(core, otp);
@@ -24,8 +24,9 @@ pub(crate) fn tries_of(core: &Core, otp: &Otp) -> Vec<OtpTry> {
     (1..).zip(&chain.tries).map(shown).collect()
 }
 
-/// The messages of a code that goes over the chat-app channel alone. When each resend was, and an
-/// error code, is reported by events only.
+/// Returns the messages of a code that goes over the chat-app channel alone.
+///
+/// The time of each resend, and an error code, are reported by events only.
 fn messages_of(core: &Core, otp: &Otp) -> Vec<OtpTry> {
     if core.hot.otps.extras.is_uncounted(otp.id) {
         return Vec::new();
@@ -46,7 +47,7 @@ fn messages_of(core: &Core, otp: &Otp) -> Vec<OtpTry> {
     (1..=earlier.newest(otp.id)).map(shown).collect()
 }
 
-/// What is kept of a request that ends, beside what each has.
+/// Returns the notes stored of a request that ends, beside the fields that each has.
 pub(crate) fn notes_at_end(core: &Core, otp: &Otp) -> Option<Box<str>> {
     let extras = &core.hot.otps.extras;
     if core.hot.otps.chains.get(otp.id).is_none() {
@@ -57,7 +58,7 @@ pub(crate) fn notes_at_end(core: &Core, otp: &Otp) -> Option<Box<str>> {
     notes.to_json()
 }
 
-/// The channel of the try that arrived, or of the last one that began.
+/// Returns the channel of the try that arrived, or of the last one that started.
 pub(crate) fn channel_of(tries: &[OtpTry]) -> OtpChannel {
     let arrived = tries.iter().find(|it| it.status.has_arrived());
     let begun = tries.iter().rev().find(|it| it.status != TryStatus::Skipped);

@@ -1,6 +1,6 @@
-//! Pure: how the template that carries codes stands in each language, with each account.
+//! Pure: the status of the template that carries codes, in each language and with each account.
 //!
-//! It knows also which of its buttons takes the code.
+//! It also knows the button that takes the code.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use postrider_domain::template::{CodeButton, TemplateStatus};
 /// The template in one language, as one account has it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CodeTemplate {
-    /// Whether it may be sent.
+    /// The status, which decides whether it may be sent.
     pub(crate) status: TemplateStatus,
-    /// Which of its buttons takes the code.
+    /// The button that takes the code.
     pub(crate) button: CodeButton,
 }
 
 /// The template in one language.
 #[derive(Debug)]
 pub(crate) struct InLanguage {
-    /// Whose it is; `None`: of the account of the workspace's first number.
+    /// The account that has it; `None`: the account of the workspace's first number.
     pub(crate) account: Option<Box<str>>,
-    /// As that account has it, and numbers without one.
+    /// The template of that account, and of numbers without one.
     pub(crate) own: CodeTemplate,
-    /// As others have it.
+    /// The template of other accounts.
     pub(crate) others: Vec<(Box<str>, CodeTemplate)>,
 }
 
@@ -31,18 +31,19 @@ pub(crate) struct InLanguage {
 pub(crate) struct CodeTemplates(BTreeMap<Box<str>, InLanguage>);
 
 impl CodeTemplates {
-    /// Whether there is one in a language, whoever has it.
+    /// Returns whether some account has the template in a language.
     pub(crate) fn has(&self, language: &str) -> bool {
         self.0.contains_key(language)
     }
 
-    /// The languages that there is one in, whoever has it.
+    /// Returns the languages in which some account has the template.
     pub(crate) fn languages(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(|language| &**language)
     }
 
-    /// The template in a language, as an account has it, if it does. `home` is the account of the
-    /// workspace's first number.
+    /// Returns the template in a language as an account has it, if it does.
+    ///
+    /// `home` is the account of the workspace's first number.
     pub(crate) fn of(
         &self,
         language: &str,
@@ -56,7 +57,7 @@ impl CodeTemplates {
         others.iter().find(|(of, _)| Some(&**of) == account).map(|(_, it)| *it)
     }
 
-    /// Takes how the template in a language stands.
+    /// Sets the template in a language.
     pub(crate) fn take(&mut self, language: &str, template: InLanguage) {
         self.0.insert(language.into(), template);
     }

@@ -1,9 +1,10 @@
-//! Pure: how many one-time passwords to a region have ended, and how many of them were verified.
+//! Pure: the one-time passwords to a region that have ended, and that were verified.
 //!
 //! A region is a country calling code with the next three digits. It is counted in spans of five
-//! minutes by when its requests were sent, and of the last hour only, so a region takes 56 bytes.
-//! The counts of a country are the sums of its regions. A span in which nobody of a busy workspace
-//! verified a code counts nowhere: codes did not arrive, or could not be submitted.
+//! minutes, by the send time of its requests. Only the last hour is kept, so a region takes 56
+//! bytes. The counts of a country are the sums of its regions. A span in which nobody of a busy
+//! workspace verified a code counts nowhere. In such a span codes did not arrive, or could not be
+//! submitted.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +17,22 @@ use super::conversion_limits::ConversionLimits;
 pub(crate) use super::conversion_spans::Conversion;
 use super::conversion_spans::{Region, SPAN_SECONDS, SPANS, Span, span};
 
-/// Most regions that are counted.
+/// The maximum of regions that are counted.
 const REGIONS_MAX: usize = 100_000;
-/// Verified codes of all regions that make a span a busy one.
+/// The number of verified codes of all regions that make a span a busy one.
 const BUSY_VERIFIED: u16 = 5;
-/// So many busy spans of the last hour make a workspace a busy one.
+/// The number of busy spans of the last hour that make a workspace a busy one.
 const BUSY_SPANS: usize = 6;
 
-/// How many spans a window of so many seconds has.
+/// Returns the number of spans in a window of so many seconds.
 pub(crate) fn spans_of(seconds: u16) -> u32 {
     u32::from(seconds).div_ceil(SPAN_SECONDS as u32).clamp(1, SPANS as u32)
 }
 
-/// The refusals that events were emitted of in the newest span. What was sent is limited by itself,
-/// but refusals cost who asks nothing. It is of no snapshot: a restart begins anew.
+/// The refusals in the newest span for which events were emitted.
+///
+/// Sends are limited by themselves, but refusals cost their cause nothing. No snapshot has them: a
+/// restart starts at zero.
 #[derive(Debug, Default)]
 pub(crate) struct EmittedRefusals {
     span: u32,
@@ -38,12 +41,12 @@ pub(crate) struct EmittedRefusals {
 }
 
 impl EmittedRefusals {
-    /// Events for one destination in a span: one a second.
+    /// The maximum of events for one destination in a span: one a second.
     pub(crate) const OF_DESTINATION_MAX: u16 = 300;
-    /// Events for all of them.
+    /// The maximum of events for all destinations in a span.
     pub(crate) const ALL_MAX: u16 = 3000;
 
-    /// Whether an event of a refusal for a destination is to be emitted; it then counts.
+    /// Returns whether an event of a refusal for a destination is to be emitted; it then counts.
     pub(crate) fn admits(&mut self, now: Timestamp, prefix: &str) -> bool {
         if self.span != span(now) {
             *self = Self { span: span(now), ..Self::default() };
@@ -65,9 +68,9 @@ pub(crate) struct ConversionCounts {
     regions: BTreeMap<Prefix, Region>,
     /// The newest span of all.
     newest: u32,
-    /// The sums of countries, with the second that they are of: not of a snapshot.
+    /// The sums of countries, with the second of each sum; no snapshot has them.
     countries: HashMap<u16, (u64, Conversion)>,
-    /// The counts of all regions together: not of a snapshot.
+    /// The counts of all regions together; no snapshot has them.
     all: Region,
     /// The span in which regions were forgotten last.
     swept: u32,
@@ -76,7 +79,7 @@ pub(crate) struct ConversionCounts {
 }
 
 impl ConversionCounts {
-    /// A code that was first sent then, and so often, has ended.
+    /// Counts the end of a code that was first sent at `sent_at`, and `sends` times in all.
     pub(crate) fn ended(
         &mut self,
         sent_at: Timestamp,
@@ -111,8 +114,9 @@ impl ConversionCounts {
         }
     }
 
-    /// Forgets the tenth of all regions that has the fewest codes; first those without verified
-    /// ones, as a spray has them.
+    /// Forgets the tenth of all regions that has the fewest codes.
+    ///
+    /// Regions without verified codes go first, as a spray has them.
     fn forget_quietest(&mut self) {
         let newest = self.newest;
         let of = |(prefix, region): (&Prefix, &Region)| {
@@ -127,7 +131,7 @@ impl ConversionCounts {
         }
     }
 
-    /// The silent spans: nobody of a busy workspace verified a code that was sent in one.
+    /// Returns the silent spans: nobody of a busy workspace verified a code that was sent in one.
     fn silent(&self, now: Timestamp) -> Vec<u32> {
         let last = || self.all.last(span(now), SPANS as u32);
         let is_busy = |(_, span): &(u32, Span)| span.verified >= BUSY_VERIFIED;
@@ -137,14 +141,15 @@ impl ConversionCounts {
         last().filter(|(_, span)| span.verified == 0).map(|(number, _)| number).collect()
     }
 
-    /// The counts of a region in the last `spans` spans.
+    /// Returns the counts of a region in the last `spans` spans.
     pub(crate) fn of_region(&self, region: Prefix, now: Timestamp, spans: u32) -> Conversion {
         let sum = |it: &Region| it.sum((span(now), spans), &self.silent(now));
         self.regions.get(&region).map_or_else(Conversion::default, sum)
     }
 
-    /// The counts of a country without the regions that `leaves_out` names, and without those that
-    /// are held. They are summed up once a second.
+    /// Returns the counts of a country, without held regions and those that `leaves_out` names.
+    ///
+    /// They are summed up once a second.
     pub(crate) fn of_country(
         &mut self,
         code: u16,
@@ -165,7 +170,7 @@ impl ConversionCounts {
         sum
     }
 
-    /// What was sent after `to` counts as sent then: the clock was ahead. Doing it again changes
+    /// Counts sends after `to` as of that moment: the clock was ahead. A second call changes
     /// nothing.
     pub(crate) fn rebase(&mut self, to: Timestamp) {
         let to = span(to);
@@ -191,7 +196,7 @@ impl ConversionCounts {
         encode(&(self.newest, regions.collect::<Vec<_>>()), out);
     }
 
-    /// Reads what [`encode_into`](Self::encode_into) wrote, from the front of `bytes`.
+    /// Reads the bytes of [`encode_into`](Self::encode_into) from the front of `bytes`.
     pub(crate) fn take_from(bytes: &mut &[u8]) -> Result<Self, EventDecodeError> {
         type Encoded = (u32, Vec<(Prefix, Region)>);
         let ((newest, regions), rest) =
@@ -210,13 +215,13 @@ impl ConversionCounts {
         Ok(Self { regions, newest, all, ..Self::default() })
     }
 
-    /// How many regions are counted.
+    /// Returns the number of regions that are counted.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.regions.len()
     }
 
-    /// All counts of the last hour, by region.
+    /// Returns all counts of the last hour, by region.
     #[cfg(test)]
     pub(crate) fn all(&self, now: Timestamp) -> Vec<(Prefix, Conversion)> {
         let all = self.regions.keys().map(|it| (*it, self.of_region(*it, now, SPANS as u32)));

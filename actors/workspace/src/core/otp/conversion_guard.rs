@@ -1,9 +1,9 @@
 //! Pure: limits codes to destinations where few of them are verified.
 //!
-//! A region is limited while too few of its codes of the window were verified, and a country while
-//! that is so of its other regions together. Then a few go on as probes, which show when people are
-//! there again. A region of a limited country that does well by itself is not limited. Refusals
-//! cost who asks nothing, so only so many of each span are emitted.
+//! A region is limited while too few of its codes of the window were verified. A country is limited
+//! while that holds for its other regions together. Then a few codes go on as probes, which show
+//! when real people are back. A region of a limited country that does well by itself is not
+//! limited. Refusals cost their cause nothing, so only so many of each span are emitted.
 
 use postrider_domain::destination::{Prefix, calling_code, region};
 use postrider_domain::event::chain::{ChainPlan, OtpChannel};
@@ -18,15 +18,16 @@ use crate::core::effects::Effects;
 use crate::core::otp::country_counts::hour_start;
 use crate::core::settings::AdaptiveOptions;
 
-/// Which destination is limited, and by what.
+/// A limited destination, and the rule that limits it.
 struct Limited {
     prefix: Prefix,
     rule: &'static str,
     counts: Conversion,
 }
 
-/// Whether a one-time password may go to the phone, and what was decided where its destination is
-/// limited. A request that is sent again is `known`.
+/// Checks whether a one-time password may go to the phone.
+///
+/// Returns the decision if its destination is limited. A request that is sent again is `known`.
 pub(super) fn check(
     core: &mut Core,
     (id, known): (RequestId, bool),
@@ -69,7 +70,7 @@ pub(super) fn check(
     if is_refused { Err(SendOtpError::DestinationBlocked(by)) } else { Ok(Some(decision)) }
 }
 
-/// Notes with a request what was decided of its send.
+/// Notes the decision about a send with its request.
 pub(super) fn note(
     core: &mut Core,
     id: RequestId,
@@ -105,15 +106,17 @@ fn limited(core: &mut Core, phone: Phone, options: &AdaptiveOptions) -> Option<L
     is_limited.then_some(Limited { prefix: country, rule: "country", counts })
 }
 
-/// Whether codes to the phone are of the few that go on. A phone that is none stays so for an hour,
-/// so asking again changes nothing, and nobody outside can know which phones those are.
+/// Returns whether codes to the phone are of the few that go on as probes.
+///
+/// The choice of phones stays for an hour, so asking again changes nothing. Nobody outside can know
+/// which phones are chosen.
 fn is_probe(core: &Core, phone: Phone, options: &AdaptiveOptions) -> bool {
     let hour = hour_start(core.now()).as_secs().to_be_bytes();
     let hash = core.keys.caller("probe", &[phone.key_bytes(), hour].concat());
     hash.is_some_and(|hash| u128::from_be_bytes(hash) % 100 < options.probe_percent.into())
 }
 
-/// The same, and the destination has not had as many as it may in a window.
+/// Takes a probe for the phone, if it is chosen and its destination has one left in the window.
 fn takes_probe(core: &mut Core, (phone, to): (Phone, Prefix), options: &AdaptiveOptions) -> bool {
     let now = core.now();
     is_probe(core, phone, options) && core.hot.conversions.limits.take_probe(to, now, options)

@@ -1,8 +1,8 @@
-//! Pure: which destinations stay limited for a while, and how many probes they have had.
+//! Pure: the destinations that stay limited for a while, and the number of their probes.
 //!
-//! What is refused does not count, so under a flood the counts of a destination run dry. A limit is
-//! held for a time after they last showed it, and a fifth of the codes shows it again meanwhile. It
-//! is of no snapshot: a restart begins with what the counts show.
+//! Refused codes do not count, so under a flood the counts of a destination run dry. Its limit is
+//! held for a time after the counts last showed it. A fifth of the codes shows it again meanwhile.
+//! No snapshot has the limits: a restart starts with the present counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use postrider_domain::destination::Prefix;
 use super::conversion_spans::Conversion;
 use crate::core::settings::AdaptiveOptions;
 
-/// Most destinations that are held.
+/// The maximum of destinations that are held.
 const HELD_MAX: usize = 10_000;
-/// One of so many codes is enough to judge a destination that is held.
+/// The divisor of `min_sends` for a destination that is held: a fifth of the codes is enough.
 const HELD_SHARE: u32 = 5;
 
 /// The limit of one destination.
 #[derive(Debug, Clone, Copy)]
 struct Hold {
     until: Timestamp,
-    /// Probes since then.
+    /// The start of the window of probes, and the probes since then.
     probes: (Timestamp, u32),
 }
 
@@ -31,12 +31,12 @@ struct Hold {
 pub(crate) struct ConversionLimits(BTreeMap<Prefix, Hold>);
 
 impl AdaptiveOptions {
-    /// Whether so many codes, by their share that was verified, limit a destination by themselves.
+    /// Returns whether so many codes, by their verified share, limit a destination by themselves.
     pub(crate) fn has_too_few(&self, of: Conversion) -> bool {
         of.ended >= self.min_sends && self.is_under(of)
     }
 
-    /// Whether the share that was verified is too small.
+    /// Returns whether the verified share is too small.
     pub(crate) fn is_under(&self, of: Conversion) -> bool {
         let percent = u64::from(self.conversion_percent);
         u64::from(of.verified) * 100 < percent * u64::from(of.ended)
@@ -52,12 +52,12 @@ impl AdaptiveOptions {
 }
 
 impl ConversionLimits {
-    /// Whether a destination is held, whatever its counts show.
+    /// Returns whether a destination is held, whatever its counts show.
     pub(crate) fn is_held(&self, destination: Prefix, now: Timestamp) -> bool {
         self.0.get(&destination).is_some_and(|hold| now < hold.until)
     }
 
-    /// Whether a destination with these counts is limited.
+    /// Returns whether a destination with these counts is limited.
     pub(crate) fn judge(
         &mut self,
         destination: Prefix,

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use postrider_domain::Timestamp;
 
-/// Seconds of a span.
+/// The seconds of a span.
 pub(super) const SPAN_SECONDS: u64 = 300;
-/// Spans that a region is counted in.
+/// The number of spans in which a region is counted.
 pub(super) const SPANS: usize = 12;
 /// Sends of codes that have ended, and the codes of them that were verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,7 +56,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// The counts of a span, while they are held.
+    /// Returns the counts of a span, while they are held.
     pub(super) fn span_mut(&mut self, span: u32) -> Option<&mut Span> {
         if let Some(later) = span.checked_sub(self.newest).filter(|later| *later > 0) {
             let later = (later as usize).min(SPANS);
@@ -67,14 +67,14 @@ impl Region {
         self.spans.get_mut((self.newest - span) as usize)
     }
 
-    /// The last spans until that of `now`, newest first, with their numbers.
+    /// Returns the last spans up to that of `now`, newest first, with their numbers.
     pub(super) fn last(&self, now: u32, spans: u32) -> impl Iterator<Item = (u32, Span)> {
         let oldest = (now + 1).saturating_sub(spans);
         let numbered = (0..=self.newest).rev().zip(self.spans);
         numbered.filter(move |(number, _)| (oldest..=now).contains(number))
     }
 
-    /// The sum of those, but of these spans.
+    /// Returns the sum of the last spans, except those in `without`.
     pub(super) fn sum(&self, (now, spans): (u32, u32), without: &[u32]) -> Conversion {
         let counts = self.last(now, spans).filter(|(number, _)| !without.contains(number));
         counts.fold(Conversion::default(), |sum, (_, span)| sum.plus(span.conversion()))
@@ -85,7 +85,7 @@ impl Region {
     }
 }
 
-/// The number of the span that a moment is in.
+/// Returns the number of the span that contains a moment.
 pub(super) fn span(at: Timestamp) -> u32 {
     u32::try_from(at.as_secs() / SPAN_SECONDS).unwrap_or(u32::MAX - SPANS as u32)
 }

@@ -1,6 +1,6 @@
 //! Pure: one-time passwords that nobody verified, counted by country in the running hour.
 //!
-//! Many of them to one country are a sign of SMS pumping: fraudsters request codes to numbers whose
+//! Many codes to one country are a sign of SMS pumping: fraudsters request codes to numbers whose
 //! carrier pays them for each delivered message.
 
 use hashbrown::HashMap;
@@ -24,34 +24,34 @@ pub(crate) struct PrefixCounts {
 pub(crate) struct PrefixCount {
     /// Requests of this hour that were not verified.
     pub(crate) unverified: u32,
-    /// Whether it was reported that these are too many.
+    /// Set if it was reported that these are too many.
     pub(crate) suspected: bool,
 }
 
-/// The hour of a moment.
+/// Returns the hour of a moment.
 const fn hour(at: Timestamp) -> u64 {
     at.as_millis() / HOUR_MS
 }
 
-/// When the hour of a moment began.
+/// Returns the start of the hour of a moment.
 pub(crate) const fn hour_start(at: Timestamp) -> Timestamp {
     Timestamp::from_millis(hour(at) * HOUR_MS)
 }
 
 impl PrefixCounts {
-    /// The count of a country in the hour of `now`.
+    /// Returns the count of a country in the hour of `now`.
     pub(crate) fn get(&self, now: Timestamp, code: u16) -> PrefixCount {
         let is_current = self.hour == hour(now);
         self.counts.get(&code).copied().filter(|_| is_current).unwrap_or_default()
     }
 
-    /// A request was sent at `now`.
+    /// Counts a request that was sent at `now`.
     pub(crate) fn sent(&mut self, now: Timestamp, code: u16) {
         let count = self.entry(now, code);
         count.unverified = count.unverified.saturating_add(1);
     }
 
-    /// A request that was sent at `sent_at` is verified.
+    /// Counts a request, sent at `sent_at`, as verified.
     pub(crate) fn verified(&mut self, sent_at: Timestamp, code: u16) {
         if self.hour == hour(sent_at)
             && let Some(count) = self.counts.get_mut(&code)
@@ -60,12 +60,12 @@ impl PrefixCounts {
         }
     }
 
-    /// It was reported at `now` that a country has too many.
+    /// Notes that it was reported at `now` that a country has too many.
     pub(crate) fn suspected(&mut self, now: Timestamp, code: u16) {
         self.entry(now, code).suspected = true;
     }
 
-    /// Counts of an hour after that of `to` are of the hour of `to`.
+    /// Moves counts of an hour after that of `to` to the hour of `to`.
     pub(crate) fn rebase(&mut self, to: Timestamp) {
         self.hour = self.hour.min(hour(to));
     }
@@ -78,7 +78,7 @@ impl PrefixCounts {
         self.counts.entry(code).or_default()
     }
 
-    /// All counts of the hour of `now`, by country.
+    /// Returns all counts of the hour of `now`, by country.
     #[cfg(test)]
     pub(crate) fn all(&self, now: Timestamp) -> Vec<(u16, PrefixCount)> {
         let is_current = self.hour == hour(now);
@@ -96,7 +96,7 @@ impl PrefixCounts {
         postrider_domain::event::encode(&(self.hour, counts), out);
     }
 
-    /// Reads what [`encode_into`](Self::encode_into) wrote, from the front of `bytes`.
+    /// Reads the bytes of [`encode_into`](Self::encode_into) from the front of `bytes`.
     pub(crate) fn take_from(bytes: &mut &[u8]) -> Result<Self, EventDecodeError> {
         type Encoded = (u64, Vec<(u16, u32, bool)>);
         let ((hour, counts), rest) =

@@ -1,9 +1,9 @@
-//! Pure: what happened to one-time passwords, counted by day and country.
+//! Pure: counts of the events of one-time passwords, by day and country.
 //!
 //! The counts of the running day are in memory, and each commit that changes one writes it, as it
-//! does the balance. So a group of commits writes one small record, however many codes are in it.
-//! What was refused changes nothing that is durable, so it is written with what is written next,
-//! and at the latest by a tick.
+//! does the balance. So a group of commits writes one small record, however many codes are in it. A
+//! refusal changes nothing durable, so it is written with the next change, and at the latest by a
+//! tick.
 //!
 //! [`Table::Analytics`](postrider_store::Table::Analytics) has the counts under
 //! `workspace ‖ 0 ‖ o ‖ day ‖ calling code`: the version (1) and seven numbers of eight bytes.
@@ -21,7 +21,7 @@ const COUNTS: usize = 7;
 /// Bytes of encoded counts.
 pub(crate) const BYTES: usize = 1 + COUNTS * 8;
 
-/// What happened to a one-time password.
+/// A counted event of a one-time password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counted {
     Sent,
@@ -33,12 +33,12 @@ pub(crate) enum Counted {
     Refused,
 }
 
-/// What happened to one-time passwords.
+/// The counts of the events of one-time passwords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OtpCounts {
-    /// Requests that were accepted; not the resends.
+    /// Requests that were accepted, without the resends.
     pub sent: u64,
-    /// Messages that came onto a device.
+    /// Messages that arrived on a device.
     pub delivered: u64,
     /// Codes that were entered in time.
     pub verified: u64,
@@ -100,7 +100,7 @@ impl OtpCounts {
     }
 }
 
-/// The counts of a country on a day, which are to be written.
+/// The counts of a country on a day, to be written.
 pub(crate) type Row = (Day, u16, OtpCounts);
 
 /// The counts of the running day, by calling code.
@@ -113,12 +113,12 @@ pub struct DayCounts {
 }
 
 impl DayCounts {
-    /// What is stored of a day.
+    /// Restores the stored counts of a day.
     pub(crate) fn stored(day: Day, counts: impl Iterator<Item = (u16, OtpCounts)>) -> Self {
         Self { day: Some(day), counts: counts.collect(), unwritten: Vec::new() }
     }
 
-    /// Counts something; gives the counts that are to be written with what makes it durable.
+    /// Counts an event. Returns the counts to write with the commit of that event.
     pub(crate) fn note(&mut self, at: Timestamp, code: u16, what: Counted) -> Row {
         let day = Day::of(at);
         if self.day != Some(day) {
@@ -129,7 +129,7 @@ impl DayCounts {
         (day, code, *counts)
     }
 
-    /// Counts what is refused, which makes nothing durable.
+    /// Counts a refusal, which makes nothing durable.
     pub(crate) fn note_refused(&mut self, at: Timestamp, code: u16) {
         self.note(at, code, Counted::Refused);
         if !self.unwritten.contains(&code) {
@@ -137,7 +137,7 @@ impl DayCounts {
         }
     }
 
-    /// The counts of what was refused and is not written yet.
+    /// Returns the counts of refusals that are not written yet, and marks them as written.
     pub(crate) fn take_refused(&mut self) -> Vec<Row> {
         let Some(day) = self.day else { return Vec::new() };
         let counts = &self.counts;
@@ -146,7 +146,7 @@ impl DayCounts {
     }
 }
 
-/// What the keys of a workspace's counts begin with.
+/// Returns the key prefix of a workspace's counts.
 pub(crate) fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, LETTER]].concat()
 }
@@ -159,7 +159,7 @@ pub(crate) fn key_into(prefix: &[u8], day: Day, code: u16, key: &mut Vec<u8>) {
     key.extend_from_slice(&code.to_be_bytes());
 }
 
-/// The day and the calling code of a key, without its prefix.
+/// Reads the day and the calling code of a key, without its prefix.
 pub(crate) fn read_key(key: &[u8]) -> Option<(Day, u16)> {
     let (day, code) = key.split_first_chunk()?;
     let code = u16::from_be_bytes(code.try_into().ok()?);

@@ -31,8 +31,9 @@ const TEN_MINUTES: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
 
 impl Core {
-    /// Sends a one-time password under the id `id`, which carries the moment. `down` is how long
-    /// the number is still left alone because it keeps failing.
+    /// Sends a one-time password under the id `id`, which carries the moment.
+    ///
+    /// `down` is how long the number is still paused because it keeps failing.
     pub fn send_otp(
         &mut self,
         command: SendOtp,
@@ -42,7 +43,7 @@ impl Core {
     ) -> Result<OtpSent, SendOtpError> {
         let SendOtp { phone, expiry, length, more } = command;
         debug_assert!(id.timestamp() == self.hot.now());
-        // What has no phone can only be sent by somebody.
+        // A code without a phone can only be sent by a person.
         if more.as_deref().is_some_and(|more| more.inbound) || phone.known().is_none() {
             let more = SendMore { inbound: true, ..more.map(|more| *more).unwrap_or_default() };
             return inbound::begin(self, (id, phone), (expiry, length), &more, effects);
@@ -83,8 +84,9 @@ impl Core {
         self.announce_send(&otp, message, effects).ok_or(SendOtpError::NotConnected)
     }
 
-    /// Sends a request's code once more, as message `message`, through the number `through` if that
-    /// is another one than before.
+    /// Sends a request's code once more, as message `message`.
+    ///
+    /// It leaves through the number `through` if that is another one than before.
     pub fn resend_otp(
         &mut self,
         (id, only): (RequestId, Option<OtpChannel>),
@@ -117,12 +119,12 @@ impl Core {
         match through {
             Some(number) => self.move_request(id, number, effects),
             None if plan.is_none() => self.note_next_number(id, effects),
-            // Its steps do that.
+            // The steps of the chain do that.
             None => {}
         }
         let is_chain = plan.is_some();
         if let Some(plan) = plan {
-            // Its messages so far become tries, so the send that follows is none of them.
+            // Its messages so far become tries, so the next send is none of them.
             self.perform(Event::OtpChain { id, plan: Box::new(plan) }, effects);
         }
         self.perform(Event::OtpResent { id, at: self.hot.now() }, effects);
@@ -138,8 +140,10 @@ impl Core {
             .ok_or(ResendOtpError::Refused(SendOtpError::NotConnected))
     }
 
-    /// Compares a submitted code. The attempt is counted whether or not it is right: the answer
-    /// waits for the commit of the count.
+    /// Compares a submitted code.
+    ///
+    /// The attempt is counted whether or not it is right: the answer waits for the commit of the
+    /// count.
     pub fn verify_otp(
         &mut self,
         id: RequestId,
@@ -163,7 +167,7 @@ impl Core {
         }
     }
 
-    /// Counts a wrong code of an active request, which the fifth ends. Gives how many remain.
+    /// Counts a wrong code of an active request, which the fifth ends. Returns how many remain.
     pub(super) fn miss(&mut self, otp: &Otp, effects: &mut Effects) -> u8 {
         let (id, attempts) = (otp.id, otp.attempts + 1);
         self.perform(Event::OtpMissed { id, attempts }, effects);
@@ -178,7 +182,7 @@ impl Core {
         otp.attempts_remaining()
     }
 
-    /// The request, if it can be verified by a submitted code.
+    /// Returns the request, if it can be verified by a submitted code.
     fn outbound_only(&self, id: RequestId) -> Result<Otp, VerifyOtpError> {
         if self.hot.otps.extras.is_inbound(id) && self.known(id).is_some() {
             return Err(VerifyOtpError::InboundOnly);
@@ -186,7 +190,7 @@ impl Core {
         self.active(id)
     }
 
-    /// Where a request stands.
+    /// Returns the state of a request.
     pub fn otp(&self, id: RequestId) -> Result<OtpState, ReadOtpError> {
         let otp = self.known(id).ok_or(ReadOtpError::NotFound)?;
         let tries = tries_of(self, &otp);
@@ -218,8 +222,10 @@ impl Core {
         }
     }
 
-    /// Whether a send to `phone` is allowed and paid for, and can be taken now; changes nothing,
-    /// but may emit a suspicion, or a decision. A request that was sent before is `true`.
+    /// Checks whether a send to `phone` is allowed and paid for, and can be taken now.
+    ///
+    /// It changes nothing, but may emit a suspicion or a decision. The flag of `request` is `true`
+    /// if the request was sent before.
     fn may_send(
         &mut self,
         request: (RequestId, bool),
@@ -255,7 +261,7 @@ impl Core {
         conversion_guard::check(self, request, (phone, plan), effects)
     }
 
-    /// Whether one more send to `phone` keeps the limits.
+    /// Checks whether one more send to `phone` keeps the limits.
     pub(super) fn check_limits(
         &self,
         phone: Phone,
@@ -286,7 +292,7 @@ impl Core {
         Ok(())
     }
 
-    /// The request, unless it is forgotten.
+    /// Returns the request, unless it is forgotten.
     pub(crate) fn known(&self, id: RequestId) -> Option<Otp> {
         self.hot
             .otps
@@ -295,11 +301,11 @@ impl Core {
             .filter(|otp| self.hot.now() < self.hot.otps.forgotten_at(otp))
     }
 
-    /// The request, if it can still be verified.
+    /// Returns the request, if it can still be verified.
     pub(super) fn active(&self, id: RequestId) -> Result<Otp, VerifyOtpError> {
         let otp = self.known(id).ok_or(VerifyOtpError::NotFound)?;
         match self.hot.otps.status(&otp, self.hot.now()) {
-            // Its code cannot be worked out any more.
+            // Its code cannot be derived any more.
             OtpStatus::Active if self.keys.of_version(otp.key_version).is_none() => {
                 Err(VerifyOtpError::Expired)
             }
@@ -311,7 +317,7 @@ impl Core {
         }
     }
 
-    /// The request's code; `None` when the version of the master key that made it is missing.
+    /// Returns the request's code; `None` if the version of its master key is missing.
     pub(super) fn code_of(&self, otp: &Otp) -> Option<OtpCode> {
         if self.hot.otps.extras.is_test(otp.id) {
             return self.test_phones.code(otp.phone);
@@ -334,7 +340,7 @@ impl Core {
         Some(OtpSent { request_id: otp.id, expires_at, number })
     }
 
-    /// Emits the event of a send; returns when the code ends.
+    /// Emits the event of a send; returns when the code expires.
     fn emit_send(&self, otp: &Otp, resend: bool, effects: &mut Effects) -> Timestamp {
         let (id, expires_at) = (otp.id, self.hot.otps.expires_at(otp));
         let event = PublicEvent::OtpSent { request_id: id, phone: otp.phone, expires_at, resend };

@@ -1,6 +1,6 @@
-//! Pure: what becomes of the messages that carry one-time passwords.
+//! Pure: the delivery of the messages that carry one-time passwords.
 //!
-//! It applies the number's outcomes, and what the provider reports after it took a message.
+//! It applies the number's outcomes, and the provider's reports after it took a message.
 
 use postrider_channel::callback::Progress;
 use postrider_domain::event::otp::OtpData;
@@ -16,8 +16,10 @@ use crate::core::otp::resends::{OtpMessage, Standing};
 use crate::core::otp::retries;
 use postrider_channel::outcome::FinalOutcome;
 
-/// Takes what the channel said of a request's message of this number. A message that is handed
-/// over again after a restart may be answered for twice; each payment is settled once.
+/// Applies the channel's outcome for a request's message of this number.
+///
+/// A message that is handed over again after a restart may be answered twice; each payment is
+/// settled once.
 pub(crate) fn settle(
     core: &mut Core,
     id: RequestId,
@@ -63,8 +65,9 @@ fn settle_known(
     }
 }
 
-/// A request is forgotten: what was not sent of it no number has any more, or none was there
-/// while it was of use.
+/// Gives up the unsent messages of a forgotten request.
+///
+/// No number has them any more, or there was none while the request was of use.
 pub(crate) fn give_up_unsent(core: &mut Core, otp: Otp, effects: &mut Effects) {
     if !core.hot.otps.owes(&otp) {
         return;
@@ -80,10 +83,10 @@ pub(crate) fn give_up_unsent(core: &mut Core, otp: Otp, effects: &mut Effects) {
     }
 }
 
-/// Takes what the provider reports of a request's message of this number, or of the newest if
-/// it is 0. Reports come in any order and more than once: a delivery never goes back. One that
-/// comes before the channel's own answer leaves that its turn, unless it says that the message
-/// failed.
+/// Applies the provider's report on a request's message of this number, or the newest if it is 0.
+///
+/// Reports come in any order and more than once: a delivery never goes back. A report before the
+/// channel's own answer changes nothing, unless it says that the message failed.
 pub(crate) fn report(
     core: &mut Core,
     id: RequestId,
@@ -96,7 +99,7 @@ pub(crate) fn report(
         return chain::report(core, &otp, number, progress, effects);
     }
     let message = core.hot.otps.earlier.message(&otp, number);
-    // Who has entered the code has got it.
+    // A person who has entered the code has got it.
     let got = otp.noted == OtpStatus::Verified;
     let delivery = match (progress, message.is.delivery) {
         (_, Delivery::Read | Delivery::Failed) => return,
@@ -104,7 +107,7 @@ pub(crate) fn report(
         (_, Delivery::Delivered) => return,
         (Progress::Delivered, _) => Delivery::Delivered,
         (Progress::Sent, Delivery::Unknown) => Delivery::Sent,
-        // The number's own answer says so too.
+        // The number's own answer says this too.
         (Progress::Sent, _) => return,
         (Progress::Failed(_), _) if got => return,
         (Progress::Failed(failure), _) if message.is.is_unsent() => {
@@ -125,7 +128,7 @@ pub(crate) fn report(
     }
 }
 
-/// A message has failed. That is reported unless the code was sent once more meanwhile.
+/// Pays back a failed message. That is reported unless the code was sent once more meanwhile.
 fn pay_back(
     core: &mut Core,
     otp: &Otp,
@@ -141,7 +144,7 @@ fn pay_back(
 }
 
 impl OtpMessage {
-    /// The channel has answered for it.
+    /// Returns the event of the channel's answer for the message.
     fn answered(self, id: RequestId, delivery: Delivery) -> Event {
         if self.is_newest {
             return Event::OtpDelivery { id, delivery };
@@ -152,7 +155,7 @@ impl OtpMessage {
         Event::OtpEarlier { id, number, delivery, unsettled: unsettled.saturating_sub(1) }
     }
 
-    /// The provider has reported on it.
+    /// Returns the event of the provider's report on the message.
     const fn reported(self, id: RequestId, delivery: Delivery) -> Event {
         let Self { number, is: Standing { unsettled, .. }, is_newest } = self;
         if is_newest {

@@ -36,7 +36,7 @@ const DELIVERIES: [Delivery; 6] = [
     Delivery::Read,
 ];
 
-/// What became of a one-time password.
+/// The outcome of a one-time password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) phone: Phone,
@@ -48,12 +48,12 @@ pub(crate) struct Ended {
     pub(crate) verified_at: Option<Timestamp>,
     /// When it ended; earlier versions did not keep it.
     pub(crate) ended_at: Option<Timestamp>,
-    /// What was noted of it, as JSON.
+    /// The notes of the request, as JSON.
     pub(crate) notes: Option<Box<str>>,
 }
 
 impl Ended {
-    /// How a request with so many sends ends at `at`.
+    /// Returns the record of a request with so many sends that ends at `at`.
     pub(crate) fn of(otp: &Otp, sends: u8, status: OtpStatus, at: Timestamp) -> Self {
         Self {
             phone: otp.phone,
@@ -68,7 +68,7 @@ impl Ended {
         }
     }
 
-    /// With what is noted of it.
+    /// Adds the notes of the request.
     pub(crate) fn noted(self, notes: Option<&str>) -> Self {
         Self { notes: notes.map(Into::into), ..self }
     }
@@ -134,12 +134,12 @@ impl Ended {
     }
 }
 
-/// What the keys of a workspace's records begin with.
+/// Returns the key prefix of a workspace's records.
 pub(crate) fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0]].concat()
 }
 
-/// The key of a request's record.
+/// Returns the key of a request's record.
 pub(crate) fn key(workspace: &WorkspaceId, id: RequestId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], id.as_bytes()].concat()
 }

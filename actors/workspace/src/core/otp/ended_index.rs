@@ -1,4 +1,4 @@
-//! Pure: the index by which one-time passwords that have ended are found: by phone and reference.
+//! Pure: the index of ended one-time passwords by phone and reference.
 //!
 //! [`Table::OtpIndex`] has, under `workspace ‖ 0`, for each record of one that has ended
 //! `p ‖ phone ‖ 0 ‖ request`, and of one with a reference `r ‖ reference ‖ 0 ‖ request`; the values
@@ -16,20 +16,20 @@ use postrider_domain::{Phone, RequestId, WorkspaceId};
 
 use crate::core::otp::ended::Ended;
 
-/// What is in the notes of a request that its sender has named.
+/// The text in the notes of a request that its sender has named.
 const REFERENCE: &str = r#""reference":"#;
 
-/// What ended requests are found by.
+/// A search key of ended requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum EndedBy<'a> {
-    /// Where their code went.
+    /// The phone to which the code went.
     Phone(Phone),
-    /// What their sender calls them.
+    /// The sender's reference for the request.
     Reference(&'a str),
 }
 
 impl EndedBy<'_> {
-    /// What the keys of these requests begin with.
+    /// Returns the key prefix of these requests.
     pub(crate) fn prefix(self, workspace: &WorkspaceId) -> Vec<u8> {
         self.followed_by(workspace, &[])
     }
@@ -47,14 +47,14 @@ impl EndedBy<'_> {
     }
 }
 
-/// The keys of all entries of a request.
+/// Returns the keys of all entries of a request.
 pub(crate) fn keys(
     workspace: &WorkspaceId,
     id: RequestId,
     ended: &Ended,
 ) -> impl Iterator<Item = Vec<u8>> + use<> {
     let phone = EndedBy::Phone(ended.phone).key(workspace, id);
-    // Few have one.
+    // Few requests have one.
     let notes = ended.notes.as_deref().filter(|notes| notes.contains(REFERENCE));
     let reference = notes.and_then(|notes| OtpNotes::from_json(notes).reference);
     let reference = reference.map(|it| EndedBy::Reference(&it).key(workspace, id));

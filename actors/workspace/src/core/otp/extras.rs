@@ -1,4 +1,4 @@
-//! Pure: what is held of few requests for one-time passwords: notes, and which are tests.
+//! Pure: data of few requests for one-time passwords: notes, and marks of tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -10,38 +10,38 @@ use postrider_domain::{NumberId, OtpCode, Phone, PublicEvent, RequestId};
 
 use hashbrown::HashMap;
 
-/// What is in the notes of a request if Postrider itself has noted something.
+/// The text in the notes of a request if Postrider itself has noted something.
 const OWN: &str = r#""_":"#;
-/// What is in the notes of a request that leaves through a number of several.
+/// The text in the notes of a request that leaves through one of several numbers.
 const NUMBER: &str = r#""number_id":"#;
 
-/// The phones of a workspace that nothing is sent to, with the codes that verify there.
+/// A workspace's test phones, to which nothing is sent, with the codes that verify there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestPhones(HashMap<Phone, OtpCode>);
 
 impl TestPhones {
-    /// Most of a workspace.
+    /// The maximum of test phones of a workspace.
     pub const MAX: usize = 50;
 
-    /// These phones with their codes.
+    /// Collects these phones with their codes.
     #[must_use]
     pub fn new(phones: impl IntoIterator<Item = (Phone, OtpCode)>) -> Self {
         Self(phones.into_iter().collect())
     }
 
-    /// The phones, in order.
+    /// Returns the phones, in order.
     #[must_use]
     pub fn phones(&self) -> Vec<Phone> {
         self.0.keys().copied().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The code of a phone, if it is one of them.
+    /// Returns the code of a phone, if it is a test phone.
     #[must_use]
     pub fn code(&self, phone: Phone) -> Option<OtpCode> {
         self.0.get(&phone).copied()
     }
 
-    /// Every phone and its code, in order, to be encrypted.
+    /// Returns every phone and its code, in order, to be encrypted.
     pub(crate) fn reveal(&self) -> Vec<(Phone, String)> {
         let code = |phone: Phone| self.code(phone).map(|code| (phone, code.reveal()));
         self.phones().into_iter().filter_map(code).collect()
@@ -53,38 +53,38 @@ impl TestPhones {
 pub(crate) struct Extras {
     notes: BTreeMap<RequestId, Box<str>>,
     tests: BTreeSet<RequestId>,
-    /// Requests whose code their person sends, with who that is.
+    /// Requests whose code their person sends, with the phone of that person.
     inbound: BTreeMap<RequestId, Phone>,
-    /// The same by who sends it.
+    /// The same requests, by the phone that sends the code.
     senders: BTreeSet<(Phone, RequestId)>,
     /// Requests whose code any phone may send, with the hash of the code.
     open: BTreeMap<RequestId, CallerHash>,
-    /// The same by that hash.
+    /// The same requests, by that hash.
     by_code: HashMap<CallerHash, RequestId>,
 }
 
 impl Extras {
-    /// Whether the request is to a test phone.
+    /// Returns whether the request is to a test phone.
     pub(crate) fn is_test(&self, id: RequestId) -> bool {
         self.tests.contains(&id)
     }
 
-    /// Whether the request's code is sent by its person.
+    /// Returns whether the request's code is sent by its person.
     pub(crate) fn is_inbound(&self, id: RequestId) -> bool {
         self.inbound.contains_key(&id) || self.is_open(id)
     }
 
-    /// Whether any phone may send the request's code.
+    /// Returns whether any phone may send the request's code.
     pub(crate) fn is_open(&self, id: RequestId) -> bool {
         self.open.contains_key(&id)
     }
 
-    /// Whether any phone may send the code of some request.
+    /// Returns whether any phone may send the code of some request.
     pub(crate) fn has_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// The request whose code, which any phone may send, has this hash.
+    /// Returns the request whose code, which any phone may send, has this hash.
     pub(crate) fn of_code(&self, hash: &CallerHash) -> Option<RequestId> {
         self.by_code.get(hash).copied()
     }
@@ -94,7 +94,7 @@ impl Extras {
         self.by_code.insert(hash, id);
     }
 
-    /// Whether the request is in no count of what was sent and verified.
+    /// Returns whether the request is in no count of sent and verified codes.
     pub(crate) fn is_uncounted(&self, id: RequestId) -> bool {
         self.is_test(id) || self.is_inbound(id)
     }
@@ -104,13 +104,13 @@ impl Extras {
         self.senders.insert((phone, id));
     }
 
-    /// The requests whose code this phone is to send, newest first.
+    /// Returns the requests whose code this phone is to send, newest first.
     pub(crate) fn inbound_of(&self, phone: Phone) -> Vec<RequestId> {
         let (first, last) = (RequestId::from_bytes([0; 16]), RequestId::from_bytes([255; 16]));
         self.senders.range((phone, first)..=(phone, last)).rev().map(|(_, id)| *id).collect()
     }
 
-    /// The requests to test phones before one, newest first.
+    /// Returns the requests to test phones before one, newest first.
     pub(crate) fn tests(&self, before: Option<RequestId>) -> impl Iterator<Item = RequestId> {
         let before = before.map_or(Bound::Unbounded, Bound::Excluded);
         self.tests.range((Bound::Unbounded, before)).rev().copied()
@@ -124,31 +124,31 @@ impl Extras {
         self.notes.insert(id, notes);
     }
 
-    /// What is noted of a request, as JSON.
+    /// Returns the notes of a request, as JSON.
     pub(crate) fn json(&self, id: RequestId) -> Option<&str> {
         self.notes.get(&id).map(|json| &**json)
     }
 
-    /// What is noted of a request.
+    /// Returns the notes of a request.
     pub(crate) fn notes(&self, id: RequestId) -> OtpNotes {
         self.json(id).map(OtpNotes::from_json).unwrap_or_default()
     }
 
-    /// The number that a request leaves through, where there was a choice.
+    /// Returns the number of a request, if there was a choice.
     pub(crate) fn number(&self, id: RequestId) -> Option<NumberId> {
-        // Few have one.
+        // Few requests have one.
         let json = self.json(id).filter(|json| json.contains(NUMBER))?;
         OtpNotes::from_json(json).number_id
     }
 
-    /// What Postrider itself notes of a request.
+    /// Returns Postrider's own notes of a request.
     pub(crate) fn own(&self, id: RequestId) -> Option<OtpOwnNotes> {
-        // Few have any.
+        // Few requests have any.
         let json = self.json(id).filter(|json| json.contains(OWN))?;
         OtpNotes::from_json(json).own.map(|own| *own)
     }
 
-    /// An event of a request, with what is shown of its notes.
+    /// Adds the shown notes of a request to an event.
     pub(crate) fn with_notes(&self, id: RequestId, event: PublicEvent) -> PublicEvent {
         let shown = match self.notes.get(&id) {
             Some(notes) if notes.contains(OWN) => OtpNotes::from_json(notes).shown(),
@@ -160,7 +160,7 @@ impl Extras {
         }
     }
 
-    /// Forgets the request's.
+    /// Forgets the data of the request.
     pub(crate) fn forget(&mut self, id: RequestId) {
         self.notes.remove(&id);
         self.tests.remove(&id);

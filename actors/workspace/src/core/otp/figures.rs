@@ -1,14 +1,14 @@
-//! Pure: what a command adds to the figures of codes over several channels.
+//! Pure: a command's contribution to the figures of codes over several channels.
 
 use std::time::Duration;
 
 use postrider_domain::event::chain::{OtpChannel, TryStatus};
 
-/// What a command adds to them.
+/// A command's contribution to the figures.
 #[derive(Debug, Default)]
 pub(crate) struct OtpFiguresAdded {
-    /// Steps that ended, with what was known of them.
+    /// Steps that ended, with their known outcome.
     pub(crate) tries: Vec<(OtpChannel, TryStatus)>,
-    /// How long after the beginning of a step the next one began.
+    /// The time between the start of a step and that of the next one.
     pub(crate) failovers: Vec<Duration>,
 }

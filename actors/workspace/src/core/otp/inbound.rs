@@ -1,12 +1,12 @@
-//! Pure: codes that people send to a number of the workspace, instead of getting them.
+//! Pure: codes that people send to a number of the workspace, instead of receiving them.
 //!
 //! A request is verified by a message from its phone that has the code as a word of its own. A word
 //! of as many digits that is not the code is a wrong one, as if it had been submitted. Only a phone
-//! counts that the channel names: anybody who changes contacts may write another into one.
+//! named by the channel counts: anybody who changes contacts may write another into one.
 //!
-//! The code of a request without a phone is longer, and anybody may send it. It is found by a
-//! keyed hash, so a message costs one hash for each word of that length. A wrong one is nobody's.
-//! The request of a person whose phone the channel hides stays without one.
+//! The code of a request without a phone is longer, and anybody may send it. It is found by a keyed
+//! hash, so a message costs one hash for each word of that length. A wrong one counts against no
+//! request. The request of a person whose phone the channel hides stays without one.
 
 use postrider_domain::code::{CodeLength, Expiry};
 use postrider_domain::event::OtpStatus;
@@ -21,7 +21,7 @@ use super::types::{OtpSent, SendMore, SendOtpError};
 use crate::core::Core;
 use crate::core::effects::Effects;
 
-/// Makes a code that a phone is to send. It costs nothing, and counts in the limits.
+/// Creates a code for a phone to send. It costs nothing, and counts in the limits.
 pub(super) fn begin(
     core: &mut Core,
     (id, phone): (RequestId, Phone),
@@ -55,8 +55,10 @@ pub(super) fn begin(
     Ok(OtpSent { request_id: id, expires_at, number: core.number_shown(id) })
 }
 
-/// Takes what a person wrote from these phones, which are one: the requests whose code it has are
-/// verified, and others count a wrong one. The first phone is the one that an open request shows.
+/// Takes a text from these phones, which are one person's.
+///
+/// Requests whose code it has are verified, and others count a wrong one. The first phone is the
+/// one that an open request shows.
 pub(crate) fn take(
     core: &mut Core,
     (phones, contact): (&[Phone], ContactId),
@@ -85,7 +87,7 @@ pub(crate) fn take(
             continue;
         }
         for _ in wrong.iter().filter(|word| code.is_like(word)) {
-            // The fifth ends it.
+            // The fifth wrong code ends it.
             if let Ok(otp) = core.active(otp.id) {
                 core.miss(&otp, effects);
             }
@@ -93,7 +95,7 @@ pub(crate) fn take(
     }
 }
 
-/// The runs of letters and digits of a text.
+/// Returns the runs of letters and digits of a text.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|it: char| !it.is_alphanumeric()).filter(|word| !word.is_empty())
 }
@@ -132,7 +134,7 @@ fn verified(
     core.emit(otp.id, PublicEvent::OtpVerified { request_id: otp.id, phone }, effects);
 }
 
-/// The code of a request that its person sends.
+/// Returns the code of a request that its person sends.
 pub(super) fn code_of(core: &Core, otp: &Otp) -> Option<InboundCode> {
     match core.hot.otps.extras.is_open(otp.id) {
         true => open_code_of(core, otp).map(InboundCode::Open),
@@ -147,7 +149,7 @@ fn open_code_of(core: &Core, otp: &Otp) -> Option<OpenCode> {
     core.keys.of_version(otp.key_version).map(|key| key.open_code(otp.id))
 }
 
-/// Where a request's code went, or who has sent it.
+/// Returns the phone to which a request's code went, or that has sent it.
 pub(crate) fn phone_of(core: &Core, otp: &Otp) -> Phone {
     let sender = || core.hot.otps.extras.own(otp.id)?.sender;
     otp.phone.known().or_else(sender).unwrap_or(Phone::ANYBODY)

@@ -15,7 +15,7 @@ pub(crate) struct NumberIndex {
 }
 
 impl NumberIndex {
-    /// The number of `key`, where `key_of` returns the key of a number.
+    /// Returns the number of `key`, where `key_of` returns the key of a number.
     pub(crate) fn get<K: Hash + Eq>(&self, key: &K, key_of: impl Fn(u32) -> K) -> Option<u32> {
         let hash = self.hasher.hash_one(key);
         self.shards[shard(hash)].find(hash, |number| key_of(*number) == *key).copied()

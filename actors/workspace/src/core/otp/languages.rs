@@ -1,4 +1,4 @@
-//! Pure: in which language a request's code is written.
+//! Pure: the language of a request's code.
 
 use std::sync::Arc;
 
@@ -13,15 +13,16 @@ use super::types::SendMore;
 use crate::core::Core;
 use crate::core::settings::UseTemplateError;
 
-/// The language of texts: the first of these that there is one in, else the workspace's own,
-/// else what is built in.
+/// Chooses the language of texts.
+///
+/// It is the first wanted one that has texts, else the workspace's own, else the built-in one.
 pub(crate) fn text_language<'a>(core: &'a Core, wanted: impl Iterator<Item = &'a str>) -> &'a str {
     let own = &*core.otp_template.language;
     let base = own.split_once('_').map(|(base, _)| base);
     core.channels.texts.language_of(wanted.chain([own]).chain(base))
 }
 
-/// The languages of a request: those that were found when it was sent, or the workspace's.
+/// Returns the languages found when a request was sent, or the workspace's.
 pub(crate) fn languages_of(core: &Core, id: RequestId) -> OtpLanguages {
     let found = core.hot.otps.extras.own(id).and_then(|own| own.languages);
     found.unwrap_or_else(|| OtpLanguages {
@@ -30,18 +31,18 @@ pub(crate) fn languages_of(core: &Core, id: RequestId) -> OtpLanguages {
     })
 }
 
-/// The language of a request's code over a channel.
+/// Returns the language of a request's code over a channel.
 pub(super) fn language_over(core: &Core, id: RequestId, channel: OtpChannel) -> String {
     let OtpLanguages { template, text } = languages_of(core, id);
     match channel {
         OtpChannel::Messaging => template.into(),
         OtpChannel::Sms | OtpChannel::Email if core.channels.texts.has(&text) => text.into(),
-        // Its text was taken away meanwhile.
+        // Its text was removed meanwhile.
         OtpChannel::Sms | OtpChannel::Email => OtpTexts::BUILT_IN.to_owned(),
     }
 }
 
-/// The template that carries a request's code.
+/// Returns the template that carries a request's code.
 pub(crate) fn template_of(core: &Core, id: RequestId) -> Arc<TemplateName> {
     let languages = core.hot.otps.extras.own(id).and_then(|own| own.languages);
     match languages {
@@ -52,7 +53,7 @@ pub(crate) fn template_of(core: &Core, id: RequestId) -> Arc<TemplateName> {
     }
 }
 
-/// Whether the workspace's own template may be sent, through some number of the pool.
+/// Checks whether the workspace's own template may be sent, through some number of the pool.
 pub(super) fn check_own_template(core: &Core) -> Result<(), UseTemplateError> {
     let language = &core.otp_template.language;
     let check = |number| check_template(core, language, number);
@@ -68,7 +69,7 @@ pub(super) fn check_own_template(core: &Core) -> Result<(), UseTemplateError> {
     }
 }
 
-/// Whether a number can send the template of codes in this language.
+/// Checks whether a number can send the template of codes in this language.
 pub(crate) fn check_template(
     core: &Core,
     language: &str,
@@ -77,12 +78,12 @@ pub(crate) fn check_template(
     check_from(core, language, core.pool.account(number).flatten())
 }
 
-/// Whether an account's numbers can send the template of codes in this language.
+/// Returns whether an account's numbers can send the template of codes in this language.
 pub(crate) fn carries(core: &Core, language: &str, account: Option<&str>) -> bool {
     check_from(core, language, account).is_ok()
 }
 
-/// The same, in some language.
+/// Returns whether an account's numbers can send the template of codes in some language.
 pub(crate) fn carries_some(core: &Core, account: Option<&str>) -> bool {
     let known = core.code_templates.languages();
     known.chain([&*core.otp_template.language]).any(|language| carries(core, language, account))
@@ -99,22 +100,24 @@ fn check_from(core: &Core, language: &str, account: Option<&str>) -> Result<(), 
     }
 }
 
-/// Whether there is a template of codes in this language that the number which is named can send,
-/// or some number of the pool where none is.
+/// Returns whether the template of codes in this language can be sent.
+///
+/// The named number must be able to send it, or some number of the pool if none is named.
 pub(crate) fn is_found(core: &Core, language: &str, named: Option<NumberId>) -> bool {
     let check = |number| check_template(core, language, number).is_ok();
     let is_sent = || named.map_or_else(|| core.pool.numbers().any(check), check);
     core.code_templates.has(language) && is_sent()
 }
 
-/// Which button of the template takes the code, as the account of a number has it; what is assumed
-/// if it is not known.
+/// Returns the button that takes the code, as the account of a number has the template.
+///
+/// It is the default if it is not known.
 pub(super) fn button_of(core: &Core, language: &str, number: NumberId) -> CodeButton {
     let account = (core.pool.account(number).flatten(), core.pool.home());
     core.code_templates.of(language, account).map(|it| it.button).unwrap_or_default()
 }
 
-/// Whether a send goes by a template that was found for its language, beside the own one.
+/// Returns whether a send uses a template found for its language, other than the workspace's own.
 pub(super) fn has_found_template(core: &Core, more: Option<&SendMore>) -> bool {
     let languages = more.and_then(|more| more.languages.as_ref());
     languages.is_some_and(|languages| languages.template != core.otp_template.language)

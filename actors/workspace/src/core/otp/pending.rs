@@ -1,9 +1,9 @@
 //! Pure: finds the requests that have not ended, newest first, without looking at all.
 //!
-//! None is held in an order of its own. A request is over fifteen minutes after it was sent, and
-//! the rolling windows have every send of an hour in the order of time, linked by phone. Few are
-//! not there as they were sent: those of test phones, and those that a rebase of the clock has
-//! dated back. Their ids are held in order.
+//! Requests are not held in an order of their own. A request is over fifteen minutes after it was
+//! sent. The rolling windows have every send of an hour in the order of time, linked by phone. Few
+//! are not there under the moment of their ids: those of test phones, and those that a rebase of
+//! the clock has dated back. Their ids are held in order.
 
 use std::time::Duration;
 
@@ -14,22 +14,23 @@ use super::requests::Otp;
 use super::rolling_window::WINDOW_MAX;
 use crate::core::hot::HotState;
 
-/// The longest that a request can be verified, with what a tick may be late; less than the sends
-/// are held.
+/// The longest time that a request can be verified, with the delay of a tick.
+///
+/// It is shorter than the time for which sends are held.
 const OVER_AFTER: Duration = Duration::from_secs(1800);
 
-/// Which pending requests are looked for.
+/// The filter and the limits of a search for pending requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
-    /// Those to this phone.
+    /// The phone of the requests.
     pub(crate) phone: Option<Phone>,
-    /// Those before this one.
+    /// The request before which the others must be.
     pub(crate) before: Option<RequestId>,
-    /// Those that were made then or later.
+    /// The earliest moment of the requests.
     pub(crate) since: Option<Timestamp>,
-    /// It is looked no further once there are so many.
+    /// The number of requests after which the search ends.
     pub(crate) enough: usize,
-    /// How many may be looked at.
+    /// The maximum of requests to look at.
     pub(crate) looks: usize,
 }
 
@@ -39,18 +40,19 @@ pub(crate) struct PendingFound {
     /// Newest first.
     pub(crate) otps: Vec<Otp>,
     pub(crate) looked_at: usize,
-    /// All from this id on are in; `None`: there are no others.
+    /// The id from which on all requests are included; `None`: there are no others.
     pub(crate) down_to: Option<RequestId>,
 }
 
 impl HotState {
-    /// Whether a request is held as pending so long after its time that its send may be forgotten:
-    /// the workspace was at rest, and a tick has still to come to it.
+    /// Returns whether a request is pending so long after its time that its send may be forgotten.
+    ///
+    /// This happens if the workspace was at rest, and a tick has still to reach the request.
     pub(crate) fn is_behind(&self) -> bool {
         self.otps.is_due(self.now().minus(WINDOW_MAX - OVER_AFTER))
     }
 
-    /// Finds requests that have not ended, and that `takes` takes.
+    /// Finds requests that have not ended, and that `takes` accepts.
     pub(crate) fn pending(&self, wanted: &Wanted, takes: impl Fn(&Otp) -> bool) -> PendingFound {
         let mut found = PendingFound::default();
         let is_wanted = |otp: &Otp| {
@@ -66,7 +68,7 @@ impl HotState {
         let PendingFound { otps, down_to, .. } = &mut found;
         otps.retain(|otp| down_to.is_none_or(|down_to| down_to <= otp.id));
         otps.sort_unstable_by_key(|otp| std::cmp::Reverse(otp.id));
-        // One that was sent again at once is there twice.
+        // A request that was sent again at once is included twice.
         otps.dedup_by_key(|otp| otp.id);
         found
     }
@@ -78,7 +80,7 @@ impl HotState {
         found: &mut PendingFound,
     ) {
         let until = match wanted.before {
-            // All of its moment were looked at.
+            // All requests of its moment were looked at.
             Some(before) if before == RequestId::from_parts(before.timestamp(), 0) => {
                 before.timestamp().minus(Duration::from_millis(1))
             }
@@ -91,7 +93,7 @@ impl HotState {
             if wanted.since.is_some_and(|since| at < since) {
                 return;
             }
-            // Those of one moment are in no order, so it is looked at to its end.
+            // Sends of one moment are in no order, so all of it is looked at.
             if last.is_some_and(|last| at < last) && found.is_enough(wanted) {
                 found.down_to = last.map(|last| RequestId::from_parts(last, 0));
                 return;
@@ -99,7 +101,7 @@ impl HotState {
             last = Some(at);
             found.looked_at += 1;
             let otp = self.otps.at(slot);
-            // Others are sent again, or were dated back.
+            // Other sends are repeats, or were dated back.
             if otp.id.timestamp() == at && is_wanted(otp) {
                 found.otps.push(*otp);
             }

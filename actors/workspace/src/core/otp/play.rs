@@ -1,4 +1,4 @@
-//! Pure: applies the events that are about few requests, and those beside requests.
+//! Pure: applies the events of few requests, and those beside requests.
 
 use postrider_domain::code::{ATTEMPTS_MAX, CodeLength};
 use postrider_domain::destination::calling_code;
@@ -13,13 +13,13 @@ use crate::core::otp::resends::Standing;
 use crate::core::unsent::Unsent;
 
 impl HotState {
-    /// Adds a request whose code its person sends: nothing of it is to be handed over.
+    /// Adds a request whose code its person sends: it has no message to hand over.
     fn insert_inbound(&mut self, otp: Otp) {
         let slot = self.otps.insert(Otp { delivery: Delivery::Sent, unsettled: 0, ..otp });
         self.count_send(otp.id.timestamp(), slot);
     }
 
-    /// Counts the code that an event is about to bring to an end.
+    /// Counts a code that the event is about to end.
     pub(crate) fn count_end(&mut self, event: &Event) {
         let (id, verified) = match *event {
             Event::OtpVerified { id } => (id, true),
@@ -37,12 +37,12 @@ impl HotState {
         }
         let chain = self.otps.chains.get(id);
         let to_phone = chain.map(Chain::best_to_phone);
-        // Nothing went to the phone: that somebody has the code, or not, says nothing of it.
+        // Nothing went to the phone, so the outcome says nothing about the phone.
         if matches!(to_phone, Some(None | Some(TryStatus::Failed))) {
             return;
         }
         let delivery = to_phone.flatten().map_or(delivery, TryStatus::delivery);
-        // Nobody can submit what did not arrive.
+        // Nobody can submit a code that did not arrive.
         let never_left = matches!(delivery, Delivery::Queued | Delivery::Failed);
         if verified || !never_left {
             let sends = chain.map_or_else(|| self.otps.earlier.newest(id), Chain::sent_to_phone);
@@ -67,7 +67,7 @@ impl HotState {
             Event::OtpTest { id, phone, expiry, key_version } => {
                 self.note_played(id.timestamp());
                 let otp = Otp::new(id, phone, expiry, CodeLength::default(), key_version);
-                // Nothing of it is to be handed over.
+                // It has no message to hand over.
                 self.otps.insert(Otp { delivery: Delivery::Sent, unsettled: 0, ..otp });
                 self.otps.extras.set_test(id);
             }
@@ -106,7 +106,7 @@ impl HotState {
         }
     }
 
-    /// A request goes over several channels: what becomes of its tries is in its chain.
+    /// Sets the plan of a request over several channels; its chain has the state of its tries.
     fn plan_chain(&mut self, id: RequestId, plan: &ChainPlan) {
         let Some(&otp) = self.otps.get(id) else { return };
         let adopted = plan.adopts.map(|price| self.messages_so_far(&otp, price));
@@ -122,7 +122,7 @@ impl HotState {
         }
     }
 
-    /// The messages of a request that has had no chain so far, as tries.
+    /// Returns the messages of a request that has had no chain so far, as tries.
     fn messages_so_far(&self, otp: &Otp, price: u64) -> Vec<Try> {
         let started_at = self.otps.sent_at(otp.id);
         let tried = |number| {

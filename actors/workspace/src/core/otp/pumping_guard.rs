@@ -1,4 +1,4 @@
-//! Pure: detects SMS pumping: where codes may go, and how many that nobody verifies.
+//! Pure: detects SMS pumping by the destinations of codes, and the number of unverified ones.
 
 use std::sync::atomic::AtomicU64;
 
@@ -15,21 +15,22 @@ use crate::core::settings::{GuardMode, GuardOptions};
 /// The guard of an engine.
 #[derive(Debug)]
 pub struct Guard {
-    /// What it does.
+    /// The options of the guard.
     pub options: GuardOptions,
-    /// How often it noticed suspiciously many codes to one country.
+    /// The number of times that it noticed suspiciously many codes to one country.
     pub suspicions: AtomicU64,
 }
 
 impl Guard {
-    /// A guard that has seen nothing yet.
+    /// Creates a guard that has seen nothing yet.
     pub const fn new(options: GuardOptions) -> Self {
         Self { options, suspicions: AtomicU64::new(0) }
     }
 }
 
-/// Whether a one-time password may go to the phone. Emits once for each country and hour that
-/// there are suspiciously many.
+/// Checks whether a one-time password may go to the phone.
+///
+/// Emits a suspicion once for each country and hour with suspiciously many codes.
 pub(super) fn check(
     core: &mut Core,
     phone: Phone,

@@ -15,16 +15,16 @@ use crate::core::otp::extras::Extras;
 use crate::core::otp::index::NumberIndex;
 use crate::core::otp::resends::{EarlierMessages, Standing};
 
-/// How long an ended request is known after it would have expired.
+/// The time for which an ended request is known after it would have expired.
 pub(crate) const KEPT_AFTER_EXPIRY: Duration = Duration::from_secs(3600);
 
-/// Requests are held in chunks of this many, so that growing never copies them.
+/// The number of requests in a chunk. Chunks keep growth from copying requests.
 const CHUNK: usize = 1024;
 
 /// A request's place in the table, until it is removed.
 pub(crate) type Slot = u32;
 
-/// One request: 32 bytes. When it was sent is in its id, unless the clock was rebased since.
+/// One request: 32 bytes. Its id has the time of its send, unless the clock was rebased since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Otp {
     pub(crate) id: RequestId,
@@ -35,16 +35,16 @@ pub(crate) struct Otp {
     pub(crate) key_version: u8,
     /// Wrong codes so far.
     pub(crate) attempts: u8,
-    /// What happened to it; `Active` also while its time has passed and nobody has noted it.
+    /// The noted status; `Active` also while its time has passed and nobody has noted it.
     pub(crate) noted: OtpStatus,
-    /// What became of its newest message.
+    /// The delivery of its newest message.
     pub(crate) delivery: Delivery,
-    /// How often that was paid for without an answer of the channel.
+    /// The number of payments for that message without an answer of the channel.
     pub(crate) unsettled: u8,
 }
 
 impl Otp {
-    /// A request that was just accepted.
+    /// Returns a request that was just accepted.
     pub(crate) const fn new(
         id: RequestId,
         phone: Phone,
@@ -65,23 +65,24 @@ impl Otp {
         }
     }
 
-    /// How its newest message stands.
+    /// Returns the standing of its newest message.
     pub(crate) const fn standing(&self) -> Standing {
         Standing { delivery: self.delivery, unsettled: self.unsettled }
     }
 
-    /// Whether its newest message was neither handed over nor given up. A code that was entered got
-    /// there.
+    /// Returns whether its newest message was neither handed over nor given up.
+    ///
+    /// A code that was entered has arrived.
     pub(crate) fn is_unsent(&self) -> bool {
         self.standing().is_unsent() && self.is_of_use()
     }
 
-    /// Whether what was not handed over is still to be: nobody has entered or cancelled the code.
+    /// Returns whether unsent messages are still to be sent: the code is not entered or cancelled.
     pub(crate) const fn is_of_use(&self) -> bool {
         !matches!(self.noted, OtpStatus::Verified | OtpStatus::Cancelled)
     }
 
-    /// Wrong codes that are still allowed.
+    /// Returns the number of wrong codes that are still allowed.
     pub(crate) const fn attempts_remaining(&self) -> u8 {
         ATTEMPTS_MAX.saturating_sub(self.attempts)
     }
@@ -95,22 +96,22 @@ pub(crate) struct OtpTable {
     free: Vec<Slot>,
     /// Slots by request id.
     by_id: NumberIndex,
-    /// Slots by the second (rounded up) in which they expire or are forgotten: each slot is in
+    /// The slots by the second (rounded up) in which they expire or are forgotten. Each slot is in
     /// exactly one list.
     due: BTreeMap<u64, Vec<Slot>>,
-    /// Their messages before the newest.
+    /// The messages of requests before the newest.
     pub(crate) earlier: EarlierMessages,
-    /// What is held of few of them.
+    /// The data that few requests have.
     pub(crate) extras: Extras,
     /// The chains of those that go over several channels.
     pub(crate) chains: Chains,
-    /// When those count as sent whose ids are later than the clock was rebased to.
+    /// The send times of requests whose ids are later than the moment of a rebase.
     rebased: BTreeMap<RequestId, Timestamp>,
     len: usize,
 }
 
 impl OtpTable {
-    /// Requests held.
+    /// Returns the number of requests held.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
@@ -139,22 +140,22 @@ impl OtpTable {
         (full_chunks * CHUNK + chunk.len() - 1) as Slot
     }
 
-    /// When a request counts as sent.
+    /// Returns the time at which a request counts as sent.
     pub(crate) fn sent_at(&self, id: RequestId) -> Timestamp {
         self.rebased.get(&id).copied().unwrap_or_else(|| id.timestamp())
     }
 
-    /// When a request's code stops being valid.
+    /// Returns the time at which a request's code expires.
     pub(crate) fn expires_at(&self, otp: &Otp) -> Timestamp {
         self.sent_at(otp.id).plus(Duration::from_secs(otp.expiry.as_seconds().into()))
     }
 
-    /// When a request is forgotten.
+    /// Returns the time at which a request is forgotten.
     pub(crate) fn forgotten_at(&self, otp: &Otp) -> Timestamp {
         self.expires_at(otp).plus(KEPT_AFTER_EXPIRY)
     }
 
-    /// A request's status at `now`.
+    /// Returns a request's status at `now`.
     pub(crate) fn status(&self, otp: &Otp, now: Timestamp) -> OtpStatus {
         match otp.noted {
             OtpStatus::Active if now >= self.expires_at(otp) => OtpStatus::Expired,
@@ -162,7 +163,7 @@ impl OtpTable {
         }
     }
 
-    /// Requests that were sent after `to` count as sent then.
+    /// Dates requests that were sent after `to` back to that moment.
     pub(crate) fn rebase(&mut self, to: Timestamp) {
         let later = self.iter().map(|(_, otp)| otp.id).filter(|id| self.sent_at(*id) > to);
         let later: Vec<_> = later.map(|id| (id, to)).collect();
@@ -170,8 +171,10 @@ impl OtpTable {
         self.list_anew();
     }
 
-    /// Lists every request for the second in which it expires. What has ended then is listed for
-    /// the second in which it is forgotten once the first has come.
+    /// Lists every request for the second in which it expires.
+    ///
+    /// When that second comes, a request that has ended is listed for the second in which it is
+    /// forgotten.
     fn list_anew(&mut self) {
         for slot in std::mem::take(&mut self.due).into_values().flatten() {
             let second = due_second(self.expires_at(self.at(slot)));
@@ -185,8 +188,7 @@ impl OtpTable {
         encode(&rebased, out);
     }
 
-    /// Reads what [`encode_rebased_into`](Self::encode_rebased_into) wrote, of the requests that
-    /// are in.
+    /// Reads the bytes of [`encode_rebased_into`](Self::encode_rebased_into), for held requests.
     pub(crate) fn take_rebased_from(&mut self, bytes: &mut &[u8]) -> Result<(), EventDecodeError> {
         let (rebased, rest) = postcard::take_from_bytes::<Vec<(RequestId, Timestamp)>>(bytes)
             .map_err(|_| EventDecodeError)?;
@@ -198,28 +200,28 @@ impl OtpTable {
         Ok(())
     }
 
-    /// The request in a slot that is in use.
+    /// Returns the request in a slot that is in use.
     pub(crate) fn at(&self, slot: Slot) -> &Otp {
         chunk_get(&self.chunks, slot)
     }
 
-    /// The slot of a request.
+    /// Returns the slot of a request.
     pub(crate) fn find(&self, id: RequestId) -> Option<Slot> {
         self.by_id.get(&id, |slot| self.at(slot).id)
     }
 
-    /// The request of that id.
+    /// Returns the request with this id.
     pub(crate) fn get(&self, id: RequestId) -> Option<&Otp> {
         self.find(id).map(|slot| self.at(slot))
     }
 
-    /// The request of that id, to change what can change of it.
+    /// Returns the request with this id, to change its mutable fields.
     pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Otp> {
         let slot = self.find(id)? as usize;
         Some(&mut self.chunks[slot / CHUNK][slot % CHUNK])
     }
 
-    /// The code of the request in a slot goes out once more: that is its newest message now.
+    /// Notes that the code of the request in a slot is sent once more, as its newest message.
     pub(crate) fn send_again(&mut self, slot: Slot) {
         let otp = &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK];
         let unanswered = if self.earlier.push(otp.id, otp.standing()) { 0 } else { otp.unsettled };
@@ -227,18 +229,18 @@ impl OtpTable {
         otp.unsettled = unanswered.saturating_add(1);
     }
 
-    /// Whether the moment of one has come, expiry or oblivion.
+    /// Returns whether the expiry or removal of a request is due.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         self.due.first_key_value().is_some_and(|(second, _)| *second <= now.as_secs())
     }
 
-    /// The requests before one, newest first, that count as sent at another moment than their own.
+    /// Returns the requests before one, newest first, that were dated back.
     pub(crate) fn dated_back(&self, before: Option<RequestId>) -> impl Iterator<Item = RequestId> {
         let before = before.map_or(Bound::Unbounded, Bound::Excluded);
         self.rebased.range((Bound::Unbounded, before)).rev().map(|(id, _)| *id)
     }
 
-    /// Takes one slot whose moment has come, expiry or oblivion. The caller puts it back with
+    /// Takes one slot whose expiry or removal is due. The caller puts it back with
     /// [`await_oblivion`](Self::await_oblivion) or [`remove`](Self::remove)s it.
     pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<Slot> {
         let mut first = self.due.first_entry()?;
@@ -275,14 +277,15 @@ impl OtpTable {
         }
     }
 
-    /// Whether one of a request's messages was neither handed over nor given up.
+    /// Returns whether one of a request's messages was neither handed over nor given up.
     pub(crate) fn owes(&self, otp: &Otp) -> bool {
         let earlier = otp.is_of_use() && self.earlier.any_unsent(otp.id);
         earlier || otp.is_unsent() || self.chains.owes(otp.id)
     }
 
-    /// Forgets, for a replay, what its events have brought to an end an hour ago. What has still to
-    /// be reported or paid back stays, for a tick to see to.
+    /// Forgets, for a replay, the requests that its events ended an hour ago.
+    ///
+    /// Requests that have still to be reported or paid back stay for a tick.
     pub(crate) fn forget_ended(&mut self, now: Timestamp) {
         let past = now.minus(KEPT_AFTER_EXPIRY).as_secs();
         let mut kept = Vec::new();
@@ -299,12 +302,12 @@ impl OtpTable {
             }
         }
         if !kept.is_empty() {
-            // Due since long: looked at again once a second of the journal, not once a frame.
+            // Long overdue: looked at again once a second of the journal, not once a frame.
             self.due.entry(past).or_default().append(&mut kept);
         }
     }
 
-    /// Every request, in no particular order, with its slot.
+    /// Returns every request, in no particular order, with its slot.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Otp)> {
         self.due.values().flatten().map(|slot| (*slot, self.at(*slot)))
     }
@@ -314,7 +317,7 @@ fn chunk_get(chunks: &[Vec<Otp>], slot: Slot) -> &Otp {
     &chunks[slot as usize / CHUNK][slot as usize % CHUNK]
 }
 
-/// The first whole second that is not before `at`.
+/// Returns the first whole second that is not before `at`.
 fn due_second(at: Timestamp) -> u64 {
     at.as_millis().div_ceil(1000)
 }

@@ -1,7 +1,7 @@
 //! Pure: the messages of one request: the first, and one for each resend of its code.
 //!
-//! What becomes of the newest is kept with the request. Here is what became of those before it, so
-//! that a report about one of them is not taken for another's.
+//! The outcome of the newest is stored with the request. Here are the outcomes of the earlier ones,
+//! so that a report about one of them is not taken for another's.
 
 use std::collections::BTreeMap;
 
@@ -12,36 +12,36 @@ use postrider_domain::event::{Delivery, EventDecodeError, encode};
 
 use crate::core::otp::requests::Otp;
 
-/// The newest of a request's messages has no greater number; all from there on share it.
+/// The greatest number of a message; all messages from there on share it.
 const NUMBER_MAX: u8 = u8::MAX;
 
 /// One of a request's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OtpMessage {
-    /// Which one: 1 is the first.
+    /// The number of the message: 1 is the first.
     pub(crate) number: u8,
-    /// Whether none came after it.
+    /// Set if no message came after it.
     pub(crate) is_newest: bool,
     pub(crate) is: Standing,
 }
 
-/// How one stands.
+/// The standing of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Standing {
-    /// What became of it.
+    /// The delivery of the message.
     pub(crate) delivery: Delivery,
-    /// How often it was paid for without an answer of the channel.
+    /// The number of payments for it without an answer of the channel.
     pub(crate) unsettled: u8,
 }
 
 impl Standing {
-    /// Whether it was neither handed over nor given up.
+    /// Returns whether the message was neither handed over nor given up.
     pub(crate) fn is_unsent(self) -> bool {
         self.unsettled > 0 && self.delivery == Delivery::Queued
     }
 }
 
-/// Those that have a newer one, by request, in order.
+/// The messages that have a newer one, by request, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct EarlierMessages(BTreeMap<RequestId, Vec<Standing>>);
 
@@ -50,12 +50,12 @@ impl EarlierMessages {
         self.0.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// The number of the request's newest message.
+    /// Returns the number of the request's newest message.
     pub(crate) fn newest(&self, id: RequestId) -> u8 {
         u8::try_from(self.of(id).len() + 1).unwrap_or(NUMBER_MAX)
     }
 
-    /// The request's message of this number; the newest if it has none so.
+    /// Returns the request's message of this number, or the newest if there is none of it.
     pub(crate) fn message(&self, otp: &Otp, number: u8) -> OtpMessage {
         let place = usize::from(number).checked_sub(1);
         match place.and_then(|place| self.of(otp.id).get(place)) {
@@ -64,12 +64,12 @@ impl EarlierMessages {
         }
     }
 
-    /// Whether one of the request's was neither handed over nor given up.
+    /// Returns whether an earlier message of the request was neither handed over nor given up.
     pub(crate) fn any_unsent(&self, id: RequestId) -> bool {
         self.of(id).iter().any(|it| it.is_unsent())
     }
 
-    /// Another message takes the newest one's place; says whether there was room.
+    /// Adds the replaced newest message; returns whether there was room.
     pub(crate) fn push(&mut self, id: RequestId, newest: Standing) -> bool {
         let room = self.newest(id) < NUMBER_MAX;
         if room {
@@ -78,7 +78,7 @@ impl EarlierMessages {
         room
     }
 
-    /// Notes how one stands.
+    /// Sets the standing of a message.
     pub(crate) fn set(&mut self, id: RequestId, number: u8, standing: Standing) {
         let all = self.0.get_mut(&id);
         let place = usize::from(number).checked_sub(1);
@@ -87,7 +87,7 @@ impl EarlierMessages {
         }
     }
 
-    /// Takes an answer for one of them, whichever it is for.
+    /// Applies an answer to one of the request's messages, whichever it is for.
     pub(crate) fn settle_any(&mut self, id: RequestId) {
         let unsettled =
             self.0.get_mut(&id).and_then(|all| all.iter_mut().find(|it| it.unsettled > 0));
@@ -96,7 +96,7 @@ impl EarlierMessages {
         }
     }
 
-    /// Forgets the request's.
+    /// Forgets the messages of the request.
     pub(crate) fn forget(&mut self, id: RequestId) {
         self.0.remove(&id);
     }

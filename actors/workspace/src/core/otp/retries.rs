@@ -17,14 +17,14 @@ use crate::core::effects::Effects;
 use crate::core::otp::requests::Otp;
 use postrider_channel::outcome::FinalOutcome;
 
-/// A code goes out again so many times.
+/// The number of times that a code is sent again.
 const REPEATS_MAX: u8 = 2;
-/// How long a report is waited for: before the first time, and at the most.
+/// The pause before a repeat: before the first, and the maximum.
 const PAUSE: Backoff = Backoff { min: Duration::from_secs(10), max: Duration::from_secs(2560) };
-/// Most that one tick sends again.
+/// The maximum of codes that one tick sends again.
 const TICK_MAX: usize = 1000;
 
-/// Those that go out again, by request.
+/// The codes to be sent again, by request.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
     by_id: BTreeMap<RequestId, Repeat>,
@@ -51,7 +51,7 @@ impl Repeats {
         self.by_id.iter().map(|(id, repeat)| (*id, *repeat))
     }
 
-    /// What is due after `to` is due then.
+    /// Moves due times after `to` to that moment.
     pub(crate) fn rebase(&mut self, to: Timestamp) {
         let later = self.due.iter().filter(|(due, _)| *due > to).map(|(_, id)| *id);
         for id in later.collect::<Vec<_>>() {
@@ -60,7 +60,7 @@ impl Repeats {
         }
     }
 
-    /// Forgets those of requests that are forgotten.
+    /// Forgets the repeats of requests that are forgotten.
     pub(crate) fn retain(&mut self, is_known: impl Fn(RequestId) -> bool) {
         self.by_id.retain(|id, _| is_known(*id));
         self.due.retain(|(_, id)| is_known(*id));
@@ -86,13 +86,13 @@ impl Repeats {
     }
 }
 
-/// Whether nobody knows what became of the request's message, and its code is of use at `at`.
+/// Returns whether the outcome of the request's message is unknown, and its code is of use at `at`.
 fn is_lost(core: &Core, otp: &Otp, at: Timestamp) -> bool {
     let unknown = otp.delivery == Delivery::Unknown && otp.unsettled == 0;
     unknown && core.hot.otps.status(otp, at) == OtpStatus::Active
 }
 
-/// No answer came: plans the next time, if there is one.
+/// Plans the next repeat after a message without an answer, if there is one.
 pub(crate) fn plan(core: &mut Core, id: RequestId, effects: &mut Effects) {
     let count = core.hot.repeats.get(id).map_or(0, |repeat| repeat.count);
     let due = core.now().plus(PAUSE.delay(count.into()));
@@ -101,7 +101,7 @@ pub(crate) fn plan(core: &mut Core, id: RequestId, effects: &mut Effects) {
     set_repeat(core, id, (lost && count < REPEATS_MAX).then_some(repeat), effects);
 }
 
-/// Takes what the channel said of a code that went out again.
+/// Applies the channel's outcome for a code that was sent again.
 pub(crate) fn settle(core: &mut Core, otp: Otp, settled: &FinalOutcome, effects: &mut Effects) {
     if core.hot.repeats.get(otp.id).is_none_or(|repeat| repeat.due.is_some()) {
         return;
@@ -114,7 +114,7 @@ pub(crate) fn settle(core: &mut Core, otp: Otp, settled: &FinalOutcome, effects:
             let delivery = Delivery::Sent;
             core.perform(Event::OtpReported { id: otp.id, delivery }, effects);
         }
-        // The first one may have arrived all the same.
+        // The first message may have arrived all the same.
         FinalOutcome::Sent
         | FinalOutcome::SentAs(_)
         | FinalOutcome::Held(_)
@@ -124,7 +124,7 @@ pub(crate) fn settle(core: &mut Core, otp: Otp, settled: &FinalOutcome, effects:
     set_repeat(core, otp.id, None, effects);
 }
 
-/// Sends again what is due. Returns whether there may be more.
+/// Sends the codes that are due again. Returns whether there may be more.
 pub(crate) fn send_due(core: &mut Core, effects: &mut Effects) -> bool {
     let due = core.hot.repeats.due(core.now());
     for id in due.iter().copied() {
@@ -140,13 +140,13 @@ pub(crate) fn send_due(core: &mut Core, effects: &mut Effects) -> bool {
     due.len() == TICK_MAX
 }
 
-/// Those that were under way again: after a restart they are handed over once more.
+/// Returns the repeats that were under way: after a restart they are handed over once more.
 pub(crate) fn under_way(core: &Core) -> impl Iterator<Item = Outbound> {
     let under_way = core.hot.repeats.iter().filter(|(_, repeat)| repeat.due.is_none());
     under_way.filter_map(|(id, _)| lost_message(core, id))
 }
 
-/// The message of a request, if nobody knows what became of it and its code is of use.
+/// Returns the message of a request, if its outcome is unknown and its code is of use.
 fn lost_message(core: &Core, id: RequestId) -> Option<Outbound> {
     let otp = core.known(id).filter(|otp| is_lost(core, otp, core.now()))?;
     core.outbound(&otp, MessageId::from_bytes(*id.as_bytes()))

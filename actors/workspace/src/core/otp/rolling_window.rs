@@ -15,10 +15,10 @@ pub(crate) const WINDOW_MAX: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, Copy)]
 struct Send {
     at: Timestamp,
-    /// The request that was sent; it outlives this entry, because it is kept for an hour after it
-    /// expires and is not sent after that.
+    /// The request that was sent. It outlives this entry: it is kept for an hour after it expires
+    /// and is not sent after that.
     slot: Slot,
-    /// How many entries back the previous send to the same phone is; 0 for none.
+    /// The number of entries back to the previous send to the same phone; 0 for none.
     back: u32,
 }
 
@@ -33,12 +33,12 @@ pub(crate) struct SendLog {
 }
 
 impl SendLog {
-    /// Sends in the last hour.
+    /// Returns the number of sends in the last hour.
     pub(crate) fn len(&self) -> usize {
         self.sends.len()
     }
 
-    /// Sends in the hour before `now`, and when the oldest of them leaves it.
+    /// Returns the sends in the hour before `now`, and when the oldest of them leaves it.
     pub(crate) fn counted(&self, now: Timestamp) -> (usize, Option<Timestamp>) {
         let left = self.sends.partition_point(|send| send.at.plus(WINDOW_MAX) <= now);
         let oldest = self.sends.get(left).map(|send| send.at.plus(WINDOW_MAX));
@@ -58,7 +58,7 @@ impl SendLog {
         }
     }
 
-    /// Drops what has left the longest window.
+    /// Drops the sends that have left the longest window.
     pub(crate) fn evict(&mut self, now: Timestamp, phone_of: impl Fn(Slot) -> Phone) {
         while let Some(oldest) = self.sends.front()
             && oldest.at.plus(WINDOW_MAX) <= now
@@ -78,8 +78,9 @@ impl SendLog {
         self.sends.iter_mut().for_each(|send| send.at = send.at.min(to));
     }
 
-    /// How long until one more send to `phone` makes no more than `limit` in any `window`; `None`
-    /// when it may go now.
+    /// Returns how long until one more send to `phone` makes no more than `limit` in any `window`.
+    ///
+    /// `None` if it may go now.
     pub(crate) fn wait_for_phone(
         &self,
         now: Timestamp,
@@ -100,7 +101,7 @@ impl SendLog {
         remaining(self.sends[place].at, now, window)
     }
 
-    /// The same for all phones together.
+    /// Returns the same wait for all phones together.
     pub(crate) fn wait_for_any(
         &self,
         now: Timestamp,
@@ -111,12 +112,12 @@ impl SendLog {
         remaining(self.sends[place].at, now, window)
     }
 
-    /// Every send with the slot of its request, oldest first.
+    /// Returns every send with the slot of its request, oldest first.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (Timestamp, Slot)> {
         self.sends.iter().map(|send| (send.at, send.slot))
     }
 
-    /// The sends until a moment, newest first; those to this phone, if there is one.
+    /// Returns the sends until a moment, newest first; only those to `phone`, if it is given.
     pub(crate) fn back_from(
         &self,
         until: Timestamp,
@@ -142,7 +143,7 @@ impl SendLog {
     }
 }
 
-/// How long a send at `at` stays in the window that ends at `now`; `None` when it has left it.
+/// Returns how long a send at `at` stays in the window that ends at `now`; `None` if it has left.
 fn remaining(at: Timestamp, now: Timestamp, window: Duration) -> Option<Duration> {
     let left = at.plus(window).since(now);
     (!left.is_zero()).then_some(left)
@@ -186,7 +187,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the plain list of all sends ever.
+        /// Compares with the plain list of all sends ever.
         #[test]
         fn windows_are_exact(
             steps in prop::collection::vec(

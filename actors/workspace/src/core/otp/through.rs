@@ -1,7 +1,7 @@
-//! Pure: the number that a request's messages leave through.
+//! Pure: the number through which a request's messages leave.
 //!
-//! It is noted wherever it is another one than the workspace's first, before a message is handed to
-//! it: how templates stand changes, and may not change where a message is looked for.
+//! It is noted if it is another one than the workspace's first, before a message is handed to it.
+//! The status of templates changes, and may not change where a message is looked for.
 
 use postrider_domain::event::chain::{ChainStep, OtpChannel};
 use postrider_domain::event::otp::OtpNotes;
@@ -12,15 +12,16 @@ use crate::core::Core;
 use crate::core::effects::Effects;
 
 impl Core {
-    /// The number that a request's newest message was handed to.
+    /// Returns the number to which a request's newest message was handed.
     pub(crate) fn number_of(&self, id: RequestId) -> Option<NumberId> {
         let noted = self.hot.otps.extras.number(id);
         let is_known = |number: &NumberId| self.pool.account(*number).is_some();
         noted.filter(|noted| is_known(noted) || self.is_pinned(id)).or(self.number)
     }
 
-    /// The number that a request's next message leaves through: the same, unless only another one
-    /// can send its template now.
+    /// Returns the number for a request's next message.
+    ///
+    /// It is the same, unless only another one can send its template now.
     pub(crate) fn next_number(&self, id: RequestId) -> Option<NumberId> {
         let same = self.number_of(id);
         if self.pool.is_of_one_account() || self.is_pinned(id) {
@@ -32,7 +33,7 @@ impl Core {
         same.filter(carries).or_else(other).or(same)
     }
 
-    /// Notes the number that a request's next message leaves through, if that is another one.
+    /// Notes the number of a request's next message, if that is another one.
     pub(super) fn note_next_number(&mut self, id: RequestId, effects: &mut Effects) {
         let next = self.next_number(id);
         if let Some(next) = next.filter(|_| next != self.number_of(id)) {
@@ -40,24 +41,25 @@ impl Core {
         }
     }
 
-    /// The number of a request that leaves through one, or is answered to it.
+    /// Returns the number of a request that leaves through one, or is answered to it.
     pub(super) fn number_shown(&self, id: RequestId) -> Option<NumberId> {
         self.number_of(id).filter(|_| self.goes_through_number(id))
     }
 
-    /// Whether the number that a request has to leave through is connected.
+    /// Returns whether the number is connected through which a request has to leave.
     pub(super) fn has_number(&self, id: RequestId) -> bool {
         let named = self.hot.otps.extras.number(id).filter(|_| self.is_pinned(id));
         self.number.is_some() && named.is_none_or(|named| self.pool.account(named).is_some())
     }
 
-    /// Whether its sender has named the number of a request: it leaves through no other.
+    /// Returns whether the sender has named the request's number: it leaves through no other.
     pub(crate) fn is_pinned(&self, id: RequestId) -> bool {
         self.hot.otps.extras.own(id).is_some_and(|own| own.pinned)
     }
 
-    /// Whether the request's code goes through a number as it was sent last: it is of no test
-    /// phone, and a step of its chain does, if it has one.
+    /// Returns whether the request's code goes through a number as it was sent last.
+    ///
+    /// It is of no test phone, and a step of its chain goes through one, if it has a chain.
     pub(crate) fn goes_through_number(&self, id: RequestId) -> bool {
         let is_message = |step: &ChainStep| step.channel == OtpChannel::Messaging;
         let chain = self.hot.otps.chains.get(id);
@@ -65,7 +67,7 @@ impl Core {
             && chain.is_none_or(|chain| chain.plan.steps.iter().any(is_message))
     }
 
-    /// What is to follow of a request leaves through this number.
+    /// Sets the number of a request's next messages.
     pub(crate) fn move_request(&mut self, id: RequestId, to: NumberId, effects: &mut Effects) {
         let notes = OtpNotes { number_id: Some(to), ..self.hot.otps.extras.notes(id) };
         if let Some(notes) = notes.to_json() {

@@ -1,4 +1,4 @@
-//! Pure: what callers ask about one-time passwords, what is answered, and how it is refused.
+//! Pure: requests, answers and refusals of the operations on one-time passwords.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -21,48 +21,49 @@ use postrider_domain::unavailable::Unavailable;
 /// Asks for a one-time password to be made and sent to a phone.
 #[derive(Debug, Clone)]
 pub struct SendOtp {
-    /// Where it goes; [`Phone::ANYBODY`] of a code that any phone may send.
+    /// The destination; [`Phone::ANYBODY`] of a code that any phone may send.
     pub phone: Phone,
-    /// How long it is valid.
+    /// The time for which the code is valid.
     pub expiry: Expiry,
-    /// How many digits it has.
+    /// The number of digits.
     pub length: CodeLength,
-    /// What few callers ask for.
+    /// The options that few callers use.
     pub more: Option<Box<SendMore>>,
 }
 
-/// What few callers ask for when they send a one-time password.
+/// Options of a send that few callers use.
 #[derive(Debug, Clone, Default)]
 pub struct SendMore {
-    /// Who asked the caller for it.
+    /// The person who asked the caller for it.
     pub context: CallerContext,
-    /// What the caller calls the request.
+    /// The caller's reference for the request.
     pub reference: Option<String>,
-    /// What the caller keeps with it.
+    /// The caller's metadata of the request.
     pub metadata: BTreeMap<String, String>,
-    /// The steps that it goes over, in place of the workspace's.
+    /// The steps of the request, in place of the workspace's.
     pub channels: Option<Vec<ChainStep>>,
-    /// Where a step by mail goes.
+    /// The address for a step by mail.
     pub email: Option<String>,
-    /// Nothing is sent: the person sends the code to a number of the workspace.
+    /// Set if nothing is sent: the person sends the code to a number of the workspace.
     pub inbound: bool,
-    /// In which language it is to be written.
+    /// The language in which the code is to be written.
     pub language: Option<Language>,
-    /// What serves that language; set when it is sent.
+    /// The languages of the template and the texts for it; set when it is sent.
     pub languages: Option<OtpLanguages>,
     /// The number that it is to leave through, by its id or its phone; `None`: the contact's.
     pub from: Option<Box<str>>,
-    /// The number that it leaves through, where there is a choice; set when it is sent.
+    /// The number through which it leaves, if there is a choice; set when it is sent.
     pub through: Option<NumberId>,
 }
 
-/// Who asked the caller for a one-time password. It is counted, and kept as a keyed hash only; so
-/// its `Debug` does not show it.
+/// The person who asked the caller for a one-time password.
+///
+/// It is counted, and stored as a keyed hash only; so its `Debug` does not show it.
 #[derive(Clone, Default)]
 pub struct CallerContext {
-    /// From which address.
+    /// The address of the person.
     pub ip: Option<IpAddr>,
-    /// In which session.
+    /// The session of the person.
     pub session: Option<String>,
 }
 
@@ -72,7 +73,7 @@ impl fmt::Debug for CallerContext {
     }
 }
 
-/// What a caller is distinguished by.
+/// The property that distinguishes callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallerKind {
     /// An address, of IPv6 its /64.
@@ -84,7 +85,7 @@ pub enum CallerKind {
 }
 
 impl CallerKind {
-    /// Its name in a refusal: `ip`, `session` or `email`.
+    /// Returns its name in a refusal: `ip`, `session` or `email`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -96,14 +97,14 @@ impl CallerKind {
 }
 
 impl SendOtp {
-    /// A code of letters and digits that any phone may send to a number of the workspace.
+    /// Requests a code of letters and digits that any phone may send to a number of the workspace.
     #[must_use]
     pub fn from_anybody() -> Self {
         let more = SendMore { inbound: true, ..SendMore::default() };
         Self { more: Some(Box::new(more)), ..Self::to(Phone::ANYBODY) }
     }
 
-    /// A six-digit code that is valid for five minutes.
+    /// Requests a six-digit code that is valid for five minutes.
     #[must_use]
     pub fn to(phone: Phone) -> Self {
         Self { phone, expiry: Expiry::default(), length: CodeLength::default(), more: None }
@@ -113,17 +114,19 @@ impl SendOtp {
 /// A one-time password was accepted: durable, and on its way to the phone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtpSent {
-    /// Names the request in every later call.
+    /// The id of the request in every later call.
     pub request_id: RequestId,
-    /// When the code stops being valid.
+    /// The time at which the code expires.
     pub expires_at: Timestamp,
-    /// The number that it leaves through; `None` where it leaves through none.
+    /// The number through which it leaves; `None` if it leaves through none.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "records::if_kept")]
     pub number: Option<NumberId>,
 }
 
-/// What verifying a code found. Each answer is durable: a crash does not give an attempt back, nor
-/// lets a code be accepted again.
+/// The result of a verification.
+///
+/// Each answer is durable: a crash does not give an attempt back, nor lets a code be accepted
+/// again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verification {
     /// It is the code. No other verification of this request is ever answered so.
@@ -135,35 +138,35 @@ pub enum Verification {
     },
 }
 
-/// Where a request for a one-time password stands.
+/// The state of a request for a one-time password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtpState {
     /// The request.
     pub request_id: RequestId,
-    /// Whether it can still be verified, and if not, why.
+    /// The status: whether it can still be verified, and if not, why.
     pub status: OtpStatus,
     /// Wrong codes that are still allowed: 0 to 5.
     pub attempts_remaining: u8,
-    /// When the code stops, or stopped, being valid.
+    /// The time at which the code expires, or expired.
     pub expires_at: Timestamp,
-    /// What the channel made of the message.
+    /// The delivery of the message.
     pub delivery: Delivery,
-    /// What is noted of it.
+    /// The notes of the request.
     pub notes: OtpNotes,
-    /// What became of each try to bring its code.
+    /// The outcome of each try to deliver its code.
     pub tries: Vec<OtpTry>,
-    /// The channel that delivered it, or that of the step that began last.
+    /// The channel that delivered it, or that of the step that started last.
     pub channel: OtpChannel,
-    /// The language that is used over that channel; `None` of an ended one where it was the
+    /// The language of the code over that channel. `None` for an ended request that used the
     /// workspace's own.
     pub language: Option<String>,
-    /// Where it went, or who is to send it; `None`: any phone may, and none has.
+    /// The phone to which it went, or that is to send it; `None`: any phone may, and none has.
     pub phone: Option<Phone>,
-    /// The code, of one that its person sends while it can be.
+    /// The code, if its person sends it and still can.
     pub inbound_code: Option<InboundCode>,
-    /// Whether its person sends the code.
+    /// Set if its person sends the code.
     pub is_inbound: bool,
-    /// The number that its messages leave through; of an ended one only where there was a choice.
+    /// The number through which its messages leave; for an ended one only if there was a choice.
     pub number: Option<NumberId>,
 }
 
@@ -175,20 +178,20 @@ pub use postrider_domain::event::{Delivery, OtpStatus};
 pub enum BlockedBy {
     /// The workspace does not allow it.
     Destinations,
-    /// Too many of the country were not verified in this hour.
+    /// Too many codes to the country were not verified in this hour.
     Unverified {
         /// The country.
         calling_code: u16,
-        /// Those that were not.
+        /// The number of codes that were not verified.
         unverified: u32,
     },
-    /// Too few of those that have ended were verified.
+    /// Too few of the ended codes were verified.
     Conversion {
         /// A calling code, or one and the next three digits.
         prefix: String,
-        /// Those that have ended.
+        /// The number of codes that have ended.
         sent: u32,
-        /// Those of them that were verified.
+        /// The number of them that were verified.
         verified: u32,
     },
 }
@@ -207,27 +210,28 @@ impl fmt::Display for BlockedBy {
     }
 }
 
-/// Why a one-time password was not sent. It consumed no quota, no credit and no message.
+/// The reason why a one-time password was not sent. It consumed no quota, no credit and no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendOtpError {
-    /// The phone has had as many as it may in the last ten minutes, or hour.
+    /// The phone has received as many as it may in the last ten minutes, or hour.
     #[error("too many one-time passwords to this phone")]
     PhoneLimit {
-        /// When the next one is allowed.
+        /// The time until the next one is allowed.
         retry_after: Duration,
     },
-    /// Who asked for it has had as many as they may in the last ten minutes, or hour.
+    /// The person who asked for it has received as many as allowed in the last ten minutes, or
+    /// hour.
     #[error("too many one-time passwords for this {}", .by.as_str())]
     CallerLimit {
-        /// What they are distinguished by.
+        /// The kind of the caller.
         by: CallerKind,
-        /// When the next one is allowed.
+        /// The time until the next one is allowed.
         retry_after: Duration,
     },
     /// The workspace has sent as many as it may in the last hour.
     #[error("too many one-time passwords in this workspace")]
     WorkspaceLimit {
-        /// When the next one is allowed.
+        /// The time until the next one is allowed.
         retry_after: Duration,
     },
     /// The workspace has no messaging number.
@@ -264,50 +268,50 @@ pub enum SendOtpError {
     Unavailable(#[from] Unavailable),
 }
 
-/// Why a code could not be compared.
+/// The reason why a code could not be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyOtpError {
     /// There is no such request in this workspace, or it ended more than an hour ago.
     #[error("no such one-time password request")]
     NotFound,
-    /// Its time has passed.
+    /// The code has expired.
     #[error("the one-time password has expired")]
     Expired,
     /// This was the fifth wrong code, or came after it.
     #[error("too many wrong codes; a new one-time password is needed")]
     MaxAttempts,
-    /// It has been verified before.
+    /// The request has been verified before.
     #[error("the one-time password was already verified")]
     AlreadyVerified,
-    /// It has been cancelled.
+    /// The request has been cancelled.
     #[error("the one-time password was cancelled")]
     Cancelled,
     /// Its person sends the code to a number of the workspace.
     #[error("the code of this request is verified by the message that its person sends")]
     InboundOnly,
-    /// It cannot be taken now.
+    /// It cannot be compared now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
-/// Why a one-time password was not sent again.
+/// The reason why a one-time password was not sent again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResendOtpError {
-    /// The request has ended or does not exist: what a verification of it would answer.
+    /// The request has ended or does not exist, with the answer of a verification.
     #[error(transparent)]
     Ended(VerifyOtpError),
-    /// It could not be sent.
+    /// The send was refused.
     #[error(transparent)]
     Refused(SendOtpError),
 }
 
-/// Why the state of a request is not known.
+/// The reason why the state of a request is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadOtpError {
     /// There is no such request in this workspace, or it ended more than an hour ago.
     #[error("no such one-time password request")]
     NotFound,
-    /// It is not known now.
+    /// The state is not known now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

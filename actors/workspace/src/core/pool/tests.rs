@@ -1,4 +1,4 @@
-//! The choice of a number: tables, and what holds for all pools.
+//! The choice of a number: tables, and properties of all pools.
 
 use postrider_channel::cloud_api::CloudApiAccount;
 use postrider_domain::Phone;
@@ -174,7 +174,7 @@ proptest! {
         } else {
             prop_assert_eq!(Some(chosen), pool.choose(&contact(of), last, |_| true, any));
         }
-        // The order in which they stand is of no weight.
+        // The order of the numbers is of no weight.
         let turned: Vec<_> = numbers.into_iter().rev().collect();
         let other = Pool::of(&"acme".parse().unwrap(), &turned, None);
         prop_assert_eq!(Some(chosen), other.choose(&contact(of), last, |_| true, is_free));

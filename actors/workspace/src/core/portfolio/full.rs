@@ -1,14 +1,15 @@
-//! Pure: the numbers whose portfolio has used its budget up, as codes see them.
+//! Pure: the numbers whose portfolio has used its budget up, for the checks of codes.
 
 use std::sync::Arc;
 
 use postrider_domain::{NumberId, Phone, Timestamp};
 
-/// Whether somebody may be written to through a number without a place of their own: they count
-/// already, or have an open window.
+/// Returns whether a recipient may be written to through a number without a place.
+///
+/// It may if it counts already, or has an open window.
 type NeedsNone = Arc<dyn Fn(NumberId, Phone, Timestamp) -> bool + Send + Sync>;
 
-/// Numbers that have no place for anybody new.
+/// Numbers that have no place for new recipients.
 #[derive(Default)]
 pub(crate) struct FullNumbers {
     numbers: Vec<NumberId>,
@@ -20,7 +21,7 @@ impl FullNumbers {
         Self { numbers, needs_none: Some(needs_none) }
     }
 
-    /// Whether there is no place for this recipient, who needs one.
+    /// Returns whether there is no place for this recipient, who needs one.
     pub(crate) fn has_no_place(&self, number: NumberId, to: Phone, now: Timestamp) -> bool {
         let needs_none = || self.needs_none.as_ref().is_some_and(|it| it(number, to, now));
         self.numbers.contains(&number) && !needs_none()

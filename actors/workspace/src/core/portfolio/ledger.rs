@@ -1,10 +1,10 @@
 //! Pure: the recipients that count of each portfolio, in memory and as rows for a commit.
 //!
 //! Broadcasts and the workspace's actor share them. They are changed at once, and their rows share
-//! the commit of what they are counted for. One whose commit fails keeps its place until it has
-//! had its time. Whoever relies on a recipient that counts writes its row again, so that it does
-//! not matter which of several commits became durable. Rows that count no more are deleted by the
-//! sweep of their workspace.
+//! the commit of the messages for which they count. A recipient whose commit fails keeps its place
+//! until its time is over. A sender that relies on a recipient that counts writes its row again. So
+//! it does not matter which of several commits became durable. The sweep of a workspace deletes
+//! rows that count no more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,21 +19,21 @@ use super::limit::PortfolioLimit;
 use super::recipients::{MessageMark, UniqueRecipients, step_of};
 use super::rows::{self, RowChange};
 
-/// The hash of a recipient, and the mark of what goes to it.
+/// The hash of a recipient, and the mark of its message.
 pub(crate) type Counted = (u64, MessageMark);
 
 /// A portfolio of a workspace.
 pub(crate) type Place<'a> = (&'a WorkspaceId, &'a str);
 
-/// A ledger; nothing until it is read from its rows.
+/// A ledger; `None` until it is read from its rows.
 type SharedLedger = Arc<Mutex<Option<Ledger>>>;
 
 /// The recipients that count, of all workspaces' portfolios that were used since the start.
 pub struct Portfolios {
-    /// What hashes are made with.
+    /// The key of the hashes.
     key: [u8; 32],
     all: DashMap<(WorkspaceId, Box<str>), SharedLedger>,
-    /// Whether it was looked which limits were reached before the start.
+    /// Set once the limits that were reached before the start are checked.
     has_begun: AtomicBool,
 }
 
@@ -44,30 +44,30 @@ pub(crate) struct Ledger {
     pub(crate) recipients: UniqueRecipients,
     /// The last sequence that a row has.
     sequence: u64,
-    /// The limit for broadcasts when it was last looked, and whether it was reached; `None`: look
-    /// again.
+    /// The limit for broadcasts at the last check, and whether it was reached; `None`: check again.
     seen: Option<(Option<u32>, bool)>,
     /// The limit, until something may have changed it.
     limit: Option<PortfolioLimit>,
 }
 
 impl Portfolios {
-    /// None of any workspace yet. Under another master key than before, whoever is written to again
-    /// counts twice.
+    /// Creates an empty set of ledgers.
+    ///
+    /// Under another master key than before, a recipient who is written to again counts twice.
     #[must_use]
     pub fn new(keys: &MasterKeys) -> Self {
         let (_, key) = keys.current_for(b"portfolios");
         Self { key, all: DashMap::new(), has_begun: AtomicBool::new(false) }
     }
 
-    /// The hash of a recipient.
+    /// Returns the hash of a recipient.
     pub(crate) fn hash(&self, workspace: &WorkspaceId, party: &PartyId) -> u64 {
         let digest = Sha256::new().chain_update(self.key).chain_update(workspace.as_str());
         let digest = digest.chain_update([0]).chain_update(party.key_bytes()).finalize();
         u64::from_be_bytes(std::array::from_fn(|at| digest[at]))
     }
 
-    /// Lets `act` see and change who counts of a portfolio at this moment.
+    /// Lets `act` see and change the recipients that count of a portfolio at this moment.
     pub(crate) fn with<T>(
         &self,
         view: &dyn View,
@@ -86,7 +86,7 @@ impl Portfolios {
         Ok(act(ledger))
     }
 
-    /// The ledger of a portfolio, which may not be read yet.
+    /// Returns the ledger of a portfolio, which may not be read yet.
     fn shared(&self, (workspace, portfolio): Place<'_>) -> SharedLedger {
         let made = || {
             let key = (workspace.clone(), Box::from(portfolio));
@@ -95,8 +95,9 @@ impl Portfolios {
         self.known((workspace, portfolio)).unwrap_or_else(made)
     }
 
-    /// How many count of a portfolio, and when the first of them counts no more. One that nobody
-    /// has used since the start is not kept in memory for that.
+    /// Returns how many recipients count of a portfolio, and when the first of them counts no more.
+    ///
+    /// A portfolio that was not used since the start is not kept in memory for this.
     pub(crate) fn use_of(
         &self,
         view: &dyn View,
@@ -110,20 +111,23 @@ impl Portfolios {
         Ok(use_of(&Ledger::load(view, (workspace, portfolio), now)?.recipients))
     }
 
-    /// All of them. Whoever holds a ledger reads the store at most, so no lock of one is awaited
-    /// while the map is held.
+    /// Returns all ledgers.
+    ///
+    /// The holder of a ledger does no more than read the store, so no lock of one is awaited while
+    /// the map is held.
     fn every(&self) -> Vec<((WorkspaceId, Box<str>), SharedLedger)> {
         let all = self.all.iter();
         all.map(|entry| (entry.key().clone(), Arc::clone(entry.value()))).collect()
     }
 
-    /// The limit of a portfolio, unless something may have changed it since it was noted.
+    /// Returns the limit of a portfolio, unless something may have changed it since it was noted.
     pub(crate) fn limit(&self, (workspace, portfolio): Place<'_>) -> Option<PortfolioLimit> {
         self.known((workspace, portfolio))?.lock().as_ref()?.limit
     }
 
-    /// Notes the limit of a portfolio in use. Only the workspace's actor does: it sees changes that
-    /// are not durable yet.
+    /// Notes the limit of a portfolio in use.
+    ///
+    /// Only the workspace's actor calls it: it sees changes that are not durable yet.
     pub(crate) fn note_limit(&self, place: Place<'_>, limit: PortfolioLimit) {
         if let Some(shared) = self.known(place)
             && let Some(ledger) = &mut *shared.lock()
@@ -137,7 +141,7 @@ impl Portfolios {
         Some(Arc::clone(&known))
     }
 
-    /// Has the limits of a workspace read again, and looked whether they are reached.
+    /// Has the limits of a workspace read and checked again.
     pub(crate) fn look_again(&self, workspace: &WorkspaceId) {
         for ((of, _), ledger) in self.every() {
             if of == *workspace
@@ -148,13 +152,14 @@ impl Portfolios {
         }
     }
 
-    /// Whether this is the first call since the start.
+    /// Returns whether this is the first call since the start.
     pub(crate) fn begins(&self) -> bool {
         !self.has_begun.swap(true, Ordering::Relaxed)
     }
 
-    /// Reads who counts of a workspace's portfolios whose limit is reported as reached, so that it
-    /// is looked when it no longer is.
+    /// Reads the recipients of a workspace's portfolios whose limit is reported as reached.
+    ///
+    /// So it is noticed when a limit no longer is.
     pub(crate) fn read_reported(
         &self,
         view: &dyn View,
@@ -167,11 +172,12 @@ impl Portfolios {
         Ok(())
     }
 
-    /// The portfolios of which it is to be looked whether their limits are reached, or no longer.
+    /// Returns the portfolios whose limits are to be checked, for being reached or no longer
+    /// reached.
     pub(crate) fn to_look_at(&self, now: Timestamp) -> Vec<(WorkspaceId, Box<str>)> {
         let mut found = Vec::new();
         for (place, ledger) in self.every() {
-            // One that is held is looked at with the next beat.
+            // A ledger that is held is checked with the next beat.
             let Some(mut held) = ledger.try_lock() else { continue };
             let Some(ledger) = &mut *held else { continue };
             ledger.recipients.advance(now);
@@ -182,7 +188,7 @@ impl Portfolios {
         found
     }
 
-    /// How many recipients count of each portfolio that was used since the start.
+    /// Returns how many recipients count of each portfolio that was used since the start.
     pub fn used(&self, now: Timestamp) -> Vec<(WorkspaceId, Box<str>, u32)> {
         let used = |((workspace, id), ledger): ((_, _), SharedLedger)| {
             let mut held = ledger.try_lock()?;
@@ -193,7 +199,7 @@ impl Portfolios {
         self.every().into_iter().filter_map(used).collect()
     }
 
-    /// Forgets those of a workspace that is deleted.
+    /// Forgets the portfolios of a deleted workspace.
     pub fn forget(&self, workspace: &WorkspaceId) {
         self.all.retain(|(of, _), _| of != workspace);
     }
@@ -220,12 +226,12 @@ impl Ledger {
         })
     }
 
-    /// Notes up to how many recipients broadcasts go, and whether that is reached.
+    /// Notes the limit for broadcasts, and whether it is reached.
     pub(crate) fn note_seen(&mut self, limit: Option<u32>, is_reached: bool) {
         self.seen = Some((limit, is_reached));
     }
 
-    /// Whether it is to be looked whether the limit is reached, which is then under way.
+    /// Returns whether the limit is to be checked again.
     fn is_to_look_at(&mut self) -> bool {
         let used = self.recipients.used();
         let is_new = self.seen.is_none_or(|(limit, was_reached)| {
@@ -237,8 +243,7 @@ impl Ledger {
         is_new
     }
 
-    /// Counts recipients at this moment, and gives what must be committed with what is sent to
-    /// them.
+    /// Counts recipients at this moment. Returns the rows to commit with their messages.
     pub(crate) fn count(&mut self, all: &[Counted], now: Timestamp) -> Vec<RowChange> {
         if all.is_empty() {
             return Vec::new();
@@ -251,8 +256,7 @@ impl Ledger {
         vec![rows::counted(place, (step_of(now), self.sequence), &since)]
     }
 
-    /// Gives recipients back whose messages were surely not sent, and gives what is to be committed
-    /// of that.
+    /// Gives recipients back whose messages were surely not sent. Returns the rows to commit.
     pub(crate) fn give_back(&mut self, all: &[Counted], now: Timestamp) -> Vec<RowChange> {
         let (place, at) = ((&self.workspace, &*self.portfolio), (step_of(now), self.sequence));
         let recipients = &mut self.recipients;

@@ -1,4 +1,4 @@
-//! Pure: how many people a portfolio may write to first, and who says so.
+//! Pure: the limit of first messages of a portfolio, and its source.
 
 use postrider_channel::number_facts::{DailyLimit, NumberFacts};
 use postrider_domain::{Timestamp, WorkspaceId};
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use super::rows::setting_key;
 use crate::core::records::facts_key;
 
-/// How much of a limit broadcasts leave to others, unless that is set, in percent.
+/// The default share of a limit that broadcasts leave to others, in percent.
 const RESERVE_PERCENT: u8 = 10;
 
-/// What an administrator has set of a portfolio. It is stored as JSON.
+/// An administrator's settings of a portfolio. They are stored as JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortfolioSetting {
-    /// How many people a day may be written to first; `None`: what the channel says.
+    /// The number of people who may be written to first a day; `None`: the channel's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daily_recipients: Option<DailyLimit>,
-    /// How much of the limit broadcasts leave to others, in percent.
+    /// The share of the limit that broadcasts leave to others, in percent.
     #[serde(default = "reserve")]
     pub reserve_percent: u8,
 }
@@ -33,19 +33,19 @@ impl Default for PortfolioSetting {
     }
 }
 
-/// Who says what the limit of a portfolio is.
+/// The source of the limit of a portfolio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitSource {
     /// An administrator.
     Setting,
     /// The channel.
     Channel,
-    /// Nobody.
+    /// No source.
     Nobody,
 }
 
 impl LimitSource {
-    /// The word for it.
+    /// Returns the word for the source.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -59,11 +59,11 @@ impl LimitSource {
 /// The limit of a portfolio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortfolioLimit {
-    /// How many people may be written to first within 24 hours; `None`: as many as one likes.
+    /// The number of people who may be written to first within 24 hours; `None`: unlimited.
     pub daily_recipients: Option<u32>,
-    /// Who says so.
+    /// The source of the limit.
     pub source: LimitSource,
-    /// How much of it broadcasts leave to others, in percent.
+    /// The share of the limit that broadcasts leave to others, in percent.
     pub reserve_percent: u8,
 }
 
@@ -72,30 +72,29 @@ pub struct PortfolioLimit {
 pub struct PortfolioBudget {
     /// The limit.
     pub limit: PortfolioLimit,
-    /// How many people count towards it.
+    /// The number of people who count towards it.
     pub used: u32,
-    /// When the next one of them counts no more.
+    /// The time at which the next one of them counts no more.
     pub frees_at: Option<Timestamp>,
 }
 
 impl PortfolioLimit {
-    /// Up to how many recipients broadcasts go: at least to one.
+    /// Returns the limit of recipients for broadcasts, at least one; `None`: unlimited.
     pub(crate) fn for_broadcasts(&self) -> Option<u32> {
         let reserve = |limit: u32| u64::from(limit) * u64::from(self.reserve_percent.min(99)) / 100;
-        // What is taken off is less than the whole.
+        // The reserve is less than the whole.
         self.daily_recipients.map(|limit| limit.saturating_sub(reserve(limit) as u32))
     }
 }
 
-/// The portfolio of a number; nothing of one that has no account and was given none.
+/// Returns the portfolio of a number; `None` if it has no account and was given no portfolio.
 #[must_use]
 pub fn portfolio_of(number: &NumberInfo) -> Option<&str> {
     let account = || number.account.as_ref().map(|account| account.account_id.as_str());
     number.portfolio_id.as_deref().or_else(account)
 }
 
-/// The limit of a portfolio: what an administrator has set, or what the channel says of its
-/// numbers.
+/// Returns the limit of a portfolio: an administrator's, or the channel's for its numbers.
 pub(crate) fn limit_of(
     (workspace, portfolio): (&WorkspaceId, &str),
     numbers: &[NumberInfo],
@@ -110,7 +109,7 @@ pub(crate) fn limit_of(
             let mut said = None;
             for number in numbers.iter().filter(|it| portfolio_of(it) == Some(portfolio)) {
                 let facts = get(&facts_key(workspace, number.id), Table::Workspaces)?;
-                // What cannot be read is said again some day.
+                // Facts that cannot be read are reported again some day.
                 let facts = facts.and_then(|json| codec::decode::<NumberFacts>(&json).ok());
                 // Earlier versions took 0, too: nobody would ever be written to.
                 let limit = facts.and_then(|facts| facts.limit);

@@ -1,8 +1,9 @@
-//! Pure: how many people a portfolio of numbers may write to first within 24 hours.
+//! Pure: the budget of first messages of a portfolio of numbers within 24 hours.
 //!
-//! It owns the limit, and the recipients that count towards it. It promises that whoever is counted
-//! in a commit counts for 24 hours, through crashes too, and that only a sure failure of the only
-//! message to somebody gives the place back. What is unknown after a crash keeps its place.
+//! It owns the limit, and the recipients that count towards it. It promises that a recipient
+//! counted in a commit counts for 24 hours, through crashes too. Only a sure failure of the only
+//! message to a recipient gives the place back. A message with an unknown outcome after a crash
+//! keeps its place.
 
 mod full;
 mod ledger;

@@ -1,8 +1,8 @@
 //! Pure: the rows of portfolios after the clock of the data was ahead.
 //!
-//! Whoever was counted later than a moment counts since that. A step of the future counts as the
-//! present whenever rows are read: left as it is, it would do so with each start until its time has
-//! come.
+//! Recipients that were counted after a moment count since that moment. A step of the future counts
+//! as the present whenever rows are read. Left as it is, it would do so with each start until its
+//! time has come.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -13,14 +13,15 @@ use postrider_store::{Direction, StoreError, Table, View};
 use super::recipients::step_of;
 use super::rows::{ENTRY_BYTES, RowChange, VERSION, step_of_row};
 
-/// Bytes of what stands behind the step in a key: a sequence, or a hash.
+/// The bytes after the step in a key: a sequence, or a hash.
 const NUMBER_BYTES: usize = size_of::<u64>();
 
-/// The changes that move the rows of all portfolios that are later than `to` to that moment. One
-/// that cannot be read stays as it is.
+/// Returns the changes that move the rows of all portfolios later than `to` to that moment.
+///
+/// A row that cannot be read stays as it is.
 pub(crate) fn rebased(view: &dyn View, to: Timestamp) -> Result<Vec<RowChange>, StoreError> {
     let latest = step_of(to);
-    // Those that come to stand at the moment may come to one key, or to that of one that is there.
+    // Moved rows may get the same key, or that of an existing row.
     let (mut later, mut moved) = (Vec::new(), BTreeMap::<Vec<u8>, Vec<u8>>::new());
     view.scan(Table::Portfolios, &[], None, Direction::Forward, &mut |key, value| {
         let begin = key.iter().position(|byte| *byte == 0).map_or(key.len(), |end| end + 1);
@@ -48,7 +49,7 @@ pub(crate) fn rebased(view: &dyn View, to: Timestamp) -> Result<Vec<RowChange>, 
     Ok(later.into_iter().chain(rows).collect())
 }
 
-/// What a row of a kind holds behind its version, as of no later step than this one.
+/// Returns the body of a row of a kind after its version, with no later step than this one.
 fn row_at(kind: u8, rest: &[u8], latest: u32) -> Option<Vec<u8>> {
     match kind {
         b'c' => {
@@ -66,8 +67,10 @@ fn row_at(kind: u8, rest: &[u8], latest: u32) -> Option<Vec<u8>> {
     }
 }
 
-/// Adds a row of a kind to another one with its key: recipients that were counted under one
-/// sequence, or up to which sequence one was given back.
+/// Merges a row of a kind into another one with its key.
+///
+/// The rows are recipients that were counted under one sequence, or the sequence up to which one
+/// was given back.
 fn merge(kind: u8, known: &mut Vec<u8>, other: &[u8]) {
     match kind {
         b'c' => known.extend_from_slice(other),

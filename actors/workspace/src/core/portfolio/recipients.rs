@@ -1,42 +1,44 @@
 //! Pure: the unique recipients of a portfolio within a moving 24 hours.
 //!
 //! It owns the hash of each recipient, the moment since which it counts, and a mark of the message
-//! that it was counted for. Whoever is counted counts for 24 hours, never shorter and at most four
-//! seconds longer; a further message within that time prolongs nothing. Two recipients whose hashes
-//! have the same 48 bits count as one, so an error lets a message pass: with 100,000 recipients
-//! a day that happens once in a hundred years.
+//! for which it was counted. A recipient counts for 24 hours, never shorter and at most four
+//! seconds longer. A further message within that time prolongs nothing. Two recipients whose hashes
+//! have the same 48 bits count as one, so an error lets a message pass. With 100,000 recipients a
+//! day that happens once in a hundred years.
 
 use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 use postrider_domain::Timestamp;
 
-/// Moments are kept in steps of so many milliseconds.
+/// The milliseconds of a step, in which moments are kept.
 const STEP_MILLIS: u64 = 4000;
-/// How long a recipient counts.
+/// The time for which a recipient counts.
 const DAY_MILLIS: u64 = 24 * 3600 * 1000;
 const DAY_STEPS: u32 = (DAY_MILLIS / STEP_MILLIS) as u32;
 /// Marks an entry that no failure gives back: more than one message relies on it.
 const FIXED: u32 = 1 << 31;
 
-/// Of a hash these bits tell recipients apart.
+/// The bits of a hash that distinguish recipients.
 const HASH_BITS: u64 = (1 << 48) - 1;
 /// Spreads them over a table that looks at the first and the last of 64.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Marks a message among others to the same recipient, so that only the failure of the one that
-/// somebody was counted for gives the place back. Another message has the same mark once in 65,536.
+/// A mark that distinguishes a message from others to the same recipient.
+///
+/// So only the failure of the message for which a recipient was counted gives the place back.
+/// Another message has the same mark once in 65,536.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MessageMark(u16);
 
 impl MessageMark {
-    /// The mark of what has this id: a message, or a broadcast's to its recipient.
+    /// Returns the mark of a message with this id, or of a broadcast's message to its recipient.
     #[must_use]
     pub const fn of(id: &[u8; 16]) -> Self {
         Self(u16::from_be_bytes([id[14], id[15]]))
     }
 
-    /// The mark of one of the messages of a request for a code.
+    /// Returns the mark of one of the messages of a request for a code.
     pub(crate) const fn of_code(request: &[u8; 16], message: u8) -> Self {
         Self(Self::of(request).0.wrapping_add(message as u16))
     }
@@ -53,7 +55,7 @@ impl Entry {
         Self([hash as u32, (upper as u32) << 16 | mark.0 as u32, step])
     }
 
-    /// Whether it is the recipient of this hash.
+    /// Returns whether it is the recipient of this hash.
     const fn is_of(&self, hash: u64) -> bool {
         self.id() == hash & HASH_BITS
     }
@@ -62,7 +64,7 @@ impl Entry {
         ((self.0[1] >> 16) as u64) << 32 | self.0[0] as u64
     }
 
-    /// Where it is in a table.
+    /// Returns the position in a table.
     const fn place(&self) -> u64 {
         place(self.id())
     }
@@ -84,7 +86,7 @@ impl Entry {
     }
 }
 
-/// Where the recipient of a hash is in a table.
+/// Returns the position of the recipient of a hash in a table.
 const fn place(hash: u64) -> u64 {
     (hash & HASH_BITS).wrapping_mul(SPREAD)
 }
@@ -93,32 +95,34 @@ const fn place(hash: u64) -> u64 {
 #[derive(Debug, Default)]
 pub struct UniqueRecipients {
     entries: HashTable<Entry>,
-    /// How many count since each step, oldest first.
+    /// The number of recipients that count since each step, oldest first.
     steps: VecDeque<(u32, u32)>,
     used: u32,
     /// The latest moment that was seen, in whole steps.
     now: u32,
 }
 
-/// The step at or behind a moment.
+/// Returns the step at or after a moment.
 pub(crate) fn step_of(at: Timestamp) -> u32 {
     u32::try_from(at.as_millis().div_ceil(STEP_MILLIS)).unwrap_or(FIXED - 1).min(FIXED - 1)
 }
 
-/// The first step since which somebody may count at this moment.
+/// Returns the first step since which a recipient may count at this moment.
 pub(crate) fn oldest_step(now: Timestamp) -> u32 {
     let step = now.as_millis().saturating_sub(DAY_MILLIS) / STEP_MILLIS;
     u32::try_from(step).unwrap_or(FIXED - 1)
 }
 
-/// Whether whoever counts since this step counts no more.
+/// Returns whether a recipient that counts since this step counts no more.
 pub(crate) fn is_over(step: u32, now: Timestamp) -> bool {
     u64::from(step) * STEP_MILLIS + DAY_MILLIS <= now.as_millis()
 }
 
 impl UniqueRecipients {
-    /// Whoever was counted before, each since its step. One that is given more than once
-    /// counts since the last. A step of the future counts as now: a clock was ahead.
+    /// Restores recipients that were counted before, each since its step.
+    ///
+    /// A recipient that is given more than once counts since the last. A step of the future counts
+    /// as now: a clock was ahead.
     pub(crate) fn of(counted: impl Iterator<Item = (u64, u32)>, now: Timestamp) -> Self {
         let latest = step_of(now);
         let mut all: Vec<_> = counted.map(|(hash, step)| (step.min(latest), hash)).collect();
@@ -137,7 +141,7 @@ impl UniqueRecipients {
         recipients
     }
 
-    /// Takes a moment: whoever was counted 24 hours before counts no more.
+    /// Moves to a moment: recipients that were counted 24 hours before count no more.
     pub fn advance(&mut self, now: Timestamp) {
         let now = u32::try_from(now.as_millis() / STEP_MILLIS).unwrap_or(FIXED - 1);
         self.now = self.now.max(now.min(FIXED - 1 - DAY_STEPS));
@@ -152,18 +156,18 @@ impl UniqueRecipients {
         }
     }
 
-    /// How many count.
+    /// Returns the number of recipients that count.
     #[must_use]
     pub const fn used(&self) -> u32 {
         self.used
     }
 
-    /// Whether a recipient counts.
+    /// Returns whether a recipient counts.
     pub(crate) fn is_counted(&self, hash: u64) -> bool {
         self.find(hash).is_some_and(|entry| !entry.is_over(self.now))
     }
 
-    /// Counts a recipient for a message, unless it counts already. Gives the step since which it
+    /// Counts a recipient for a message, unless it counts already. Returns the step since which it
     /// counts.
     pub fn count(&mut self, hash: u64, mark: MessageMark, at: Timestamp) -> u32 {
         if let Some(step) = self.keep(hash) {
@@ -175,8 +179,9 @@ impl UniqueRecipients {
         step
     }
 
-    /// Keeps a recipient that counts whatever becomes of the message that it was counted for, as
-    /// another one relies on it. Gives the step since which it counts.
+    /// Keeps a recipient that counts whatever becomes of its message, as another one relies on it.
+    ///
+    /// Returns the step since which it counts.
     pub(crate) fn keep(&mut self, hash: u64) -> Option<u32> {
         let now = self.now;
         let is_it = |entry: &Entry| entry.is_of(hash) && !entry.is_over(now);
@@ -185,8 +190,9 @@ impl UniqueRecipients {
         Some(entry.step())
     }
 
-    /// Gives a recipient back whose only message was surely not sent. Returns whether it counted
-    /// for that one alone.
+    /// Gives a recipient back whose only message was surely not sent.
+    ///
+    /// Returns whether it counted for that message alone.
     pub(crate) fn give_back(&mut self, hash: u64, mark: MessageMark) -> bool {
         let now = self.now;
         let counts = |entry: &Entry| !entry.is_over(now) && !entry.is_fixed();
@@ -201,7 +207,7 @@ impl UniqueRecipients {
         true
     }
 
-    /// When so many fewer count than now; nothing if fewer do.
+    /// Returns when `fewer` recipients less count than now; `None` if there are not so many.
     pub(crate) fn frees_at(&self, fewer: u32) -> Option<Timestamp> {
         let mut freed = 0;
         let step = self.steps.iter().find(|(_, count)| {
@@ -222,7 +228,7 @@ impl UniqueRecipients {
             *over = entry;
         } else {
             let over = self.entries.len() - self.used as usize;
-            // Rarely: each time an eighth of all goes.
+            // Rarely: each time an eighth of all entries is removed.
             if self.entries.len() == self.entries.capacity() && over * 8 > self.entries.len() {
                 self.entries.retain(|entry| !entry.is_over(now));
             }
@@ -293,7 +299,7 @@ mod tests {
         assert!(!recipients.give_back(1, marks[0].0), "it went in an open window, and counted not");
         assert_eq!((recipients.used(), marks[0].1), (1, marks[1].0));
         assert!(recipients.give_back(1, marks[1].0) && !recipients.is_counted(1));
-        // Recipients differ by all bits of theirs.
+        // Recipients are distinguished by all of these bits.
         for bit in 0..48 {
             recipients.count(1 << bit, MARK, at(0));
         }
@@ -311,7 +317,7 @@ mod tests {
         assert!(!recipients.give_back(1, MARK), "it is not known what relies on it");
     }
 
-    /// Bytes that are held for so many recipients, of which each second brings some.
+    /// Returns the bytes held for so many recipients, of which each second brings some.
     fn bytes(recipients: u32, a_second: u32) -> usize {
         let mut all = UniqueRecipients::default();
         for of in 0..recipients {
@@ -325,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_recipient_of_a_hundred_thousand_costs_at_most_24_bytes() {
-        // All at once, and as spread over the day as they can be.
+        // All at once, and spread over the day as far as possible.
         for a_second in [100_000, 80, 2] {
             let bytes = bytes(100_000, a_second);
             assert!(bytes <= 24 * 100_000, "{bytes}");
@@ -338,7 +344,7 @@ mod tests {
             steps in prop::collection::vec((0_u8..5, 0_u64..40, 0_u64..30_000), 1..300),
         ) {
             let mut recipients = UniqueRecipients::default();
-            // Since when each counts, and whether several messages rely on that.
+            // The time since which each counts, and whether several messages rely on that.
             let mut model = BTreeMap::<u64, (u64, bool)>::new();
             let mut now = 0;
             for (kind, who, passes) in steps {

@@ -1,4 +1,4 @@
-//! Pure: what the store keeps of portfolios, in a table of their own.
+//! Pure: the rows of portfolios in the store, in a table of their own.
 //!
 //! [`Table::Portfolios`] has, under `workspace ‖ 0`: `s ‖ portfolio` the setting as JSON; `t ‖
 //! portfolio` while its limit is reported as reached; `c ‖ portfolio ‖ 0 ‖ step ‖ sequence` the
@@ -14,33 +14,33 @@ use postrider_store::{Direction, StoreError, Table, View};
 
 use super::recipients::{UniqueRecipients, is_over, oldest_step};
 
-/// A key of [`Table::Portfolios`], and its value; nothing: it is deleted.
+/// A key of [`Table::Portfolios`], and its value; `None` deletes it.
 pub(crate) type RowChange = (Vec<u8>, Option<Vec<u8>>);
 
 pub(super) const VERSION: u8 = 1;
-/// Bytes of a recipient in a row.
+/// The bytes of a recipient in a row.
 pub(super) const ENTRY_BYTES: usize = 12;
 
 fn key(workspace: &WorkspaceId, kind: u8, portfolio: &str) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, kind], portfolio.as_bytes()].concat()
 }
 
-/// The key of what an administrator has set.
+/// Returns the key of an administrator's setting.
 pub(crate) fn setting_key(workspace: &WorkspaceId, portfolio: &str) -> Vec<u8> {
     key(workspace, b's', portfolio)
 }
 
-/// The key of the mark that the limit is reported as reached.
+/// Returns the key of the mark that the limit is reported as reached.
 pub(crate) fn reported_key(workspace: &WorkspaceId, portfolio: &str) -> Vec<u8> {
     key(workspace, b't', portfolio)
 }
 
-/// How many portfolios of a workspace are set.
+/// Returns the number of a workspace's portfolios that have a setting.
 pub(crate) fn settings(view: &dyn View, workspace: &WorkspaceId) -> Result<usize, StoreError> {
     Ok(portfolios(view, workspace, b's')?.len())
 }
 
-/// The portfolios whose limit is reported as reached.
+/// Returns the portfolios whose limit is reported as reached.
 pub(super) fn reported(
     view: &dyn View,
     workspace: &WorkspaceId,
@@ -48,7 +48,7 @@ pub(super) fn reported(
     portfolios(view, workspace, b't')
 }
 
-/// The portfolios that have a row of one of these two kinds.
+/// Returns the portfolios that have a row of one of these two kinds.
 fn portfolios(
     view: &dyn View,
     workspace: &WorkspaceId,
@@ -66,7 +66,7 @@ fn prefix(workspace: &WorkspaceId, kind: u8, portfolio: &str) -> Vec<u8> {
     [&*key(workspace, kind, portfolio), &[0]].concat()
 }
 
-/// The row of recipients that are counted together at this step.
+/// Returns the row of recipients that are counted together at this step.
 pub(super) fn counted(
     (workspace, portfolio): (&WorkspaceId, &str),
     (step, sequence): (u32, u64),
@@ -83,7 +83,7 @@ pub(super) fn counted(
     (key, Some(value))
 }
 
-/// The row of a recipient that is given back at this step, of what was counted up to `sequence`.
+/// Returns the row of a recipient given back at this step, as counted up to `sequence`.
 pub(super) fn given_back(
     (workspace, portfolio): (&WorkspaceId, &str),
     (step, sequence): (u32, u64),
@@ -94,48 +94,50 @@ pub(super) fn given_back(
     (key, Some([&[VERSION], &sequence.to_be_bytes()[..]].concat()))
 }
 
-/// The step of a row of one of the two kinds, by what stands behind the workspace in its key;
-/// nothing of another row.
+/// Returns the step of a row of one of the two kinds; `None` for another row.
+///
+/// `own` is the part of its key after the workspace.
 pub(super) fn step_of_row(own: &[u8]) -> Option<u32> {
     let (head, _) = own.split_last_chunk::<8>()?;
     let (head, step) = head.split_last_chunk()?;
     matches!(head, [b'c' | b'g', .., 0]).then(|| u32::from_be_bytes(*step))
 }
 
-/// What the keys of a workspace's rows begin with.
+/// Returns the key prefix of a workspace's rows.
 pub(crate) fn of_workspace(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0]].concat()
 }
 
-/// Whether a row counts no more, by what stands behind the workspace in its key; nothing of a row
-/// that does not end.
+/// Returns whether a row counts no more; `None` for a row that does not end.
+///
+/// `own` is the part of its key after the workspace.
 pub(crate) fn is_past(own: &[u8], now: Timestamp) -> Option<bool> {
     step_of_row(own).map(|step| is_over(step, now))
 }
 
-/// What stands behind the workspace in the keys of all rows of the kind and portfolio of this one.
+/// Returns the key part after the workspace that follows all rows of this kind and portfolio.
 pub(crate) fn behind_portfolio(own: &[u8]) -> Vec<u8> {
-    // The zero behind the portfolio, the step and the number.
+    // The zero after the portfolio, the step and the number.
     [&own[..own.len().saturating_sub(1 + 4 + 8)], &[1]].concat()
 }
 
-/// A row of one of the two kinds: its step, and the number behind it.
+/// Splits the end of a row's key into its step and the number after it.
 fn split(rest: &[u8]) -> Option<(u32, u64)> {
     let (step, number) = rest.split_first_chunk()?;
     Some((u32::from_be_bytes(*step), u64::from_be_bytes(number.try_into().ok()?)))
 }
 
-/// What rows say.
+/// The contents of the rows.
 pub(super) struct Loaded {
     /// The recipients that count.
     pub(super) recipients: UniqueRecipients,
     /// The last sequence that was used.
     pub(super) sequence: u64,
-    /// How many rows could not be read.
+    /// The number of rows that could not be read.
     pub(super) damaged: u32,
 }
 
-/// The recipients that count. Rows of the day before are passed over, and such as cannot be read.
+/// Loads the recipients that count, without rows of the day before and unreadable ones.
 pub(super) fn load(
     view: &dyn View,
     workspace: &WorkspaceId,
@@ -173,7 +175,7 @@ pub(super) fn load(
     Ok(Loaded { recipients, sequence, damaged })
 }
 
-/// Visits the rows of a kind that may count still, oldest first.
+/// Visits the rows of a kind that may still count, oldest first.
 fn each(
     view: &dyn View,
     (workspace, kind, portfolio): (&WorkspaceId, u8, &str),

@@ -1,4 +1,4 @@
-//! Ledgers and their rows together, through commits that are lost and starts.
+//! Tests of ledgers and their rows together, with lost commits and restarts.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ fn whoever_a_clock_counted_that_was_ahead_counts_since_it_was_rebased() {
     rig.commit(rig.count(1, 0));
     rig.commit(rig.count(2, to));
     rig.commit(rig.count(3, to));
-    // Each start knows nobody of the day before, so its sequences are those of the one before it.
+    // A start forgets all of the day before, so its sequences repeat those before it.
     for (who, now) in [(4, ahead), (5, ahead + DAY + 60), (6, last)] {
         rig.portfolios = Rig::start();
         rig.commit(rig.count(who, now));
@@ -147,7 +147,8 @@ proptest! {
         steps in prop::collection::vec((0_u8..5, 0_u64..12, 0_u64..20_000, any::<bool>()), 1..150),
     ) {
         let mut rig = Rig::new();
-        // Since when each counts, and whether several messages rely on it: now, and after a start.
+        // The time since which each counts, and whether several messages rely on it: now, and
+        // restored.
         let (mut live, mut durable) = (BTreeMap::<u64, (u64, bool)>::new(), BTreeMap::new());
         let mut now = 0;
         for (kind, who, passes, is_durable) in steps {

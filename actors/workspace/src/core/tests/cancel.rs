@@ -1,4 +1,4 @@
-//! Requests that are cancelled, those to test phones, and limits by caller.
+//! Tests of cancelled requests, requests to test phones, and limits by caller.
 
 use postrider_domain::OtpCode;
 use postrider_domain::event::chain::{ChainStep, OtpChannel};

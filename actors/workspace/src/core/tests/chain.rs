@@ -1,4 +1,5 @@
-//! Chains in engine time: each edge from one step to the next, and what a crash leaves.
+//! Tests of chains in engine time: each edge from one step to the next, and the state after a
+//! crash.
 
 use postrider_domain::event::chain::{ChainStep, OtpChannel, TryStatus};
 
@@ -32,7 +33,7 @@ fn word(bench: &mut Bench, id: RequestId, number: u8, status: TryStatus) {
     bench.run(true, settle).unwrap();
 }
 
-/// What became of the tries; the replayed state says the same, and so does a snapshot.
+/// Returns the outcomes of the tries; the replayed state and a snapshot must agree.
 fn tries(bench: &mut Bench, id: RequestId) -> String {
     let replayed = bench.replayed();
     let chain = bench.core.hot.otps.chains.get(id).unwrap();
@@ -81,7 +82,7 @@ fn a_refusal_begins_the_next_step_in_the_same_commit_and_is_paid_back() {
 
 #[test]
 fn silence_begins_the_next_step_after_its_time_and_a_late_report_stops_the_chain() {
-    // What is reported of the first step, ten seconds after it began, and when its time is over.
+    // The report on the first step, ten seconds after it started, and when its time is over.
     for (reported, over) in
         [(None, 30), (Some(FinalOutcome::Sent), 40), (Some(FinalOutcome::Unknown), 30)]
     {
@@ -199,7 +200,7 @@ fn a_step_that_is_not_set_up_or_paid_is_skipped() {
 
 #[test]
 fn a_message_without_a_place_is_left_out_where_another_step_can_take_its_place() {
-    // Whether the recipient needs no place, and the credits.
+    // The flag of a recipient that needs no place, and the credits.
     for (needs_none, credits, channels, expected) in [
         (false, 9, &[Messaging, Sms][..], "messaging skipped, sms queued"),
         (true, 9, &[Messaging, Sms], "messaging queued"),
@@ -253,7 +254,7 @@ fn a_try_under_way_ends_when_an_earlier_one_arrives_or_the_code_is_sent_again() 
             assert_eq!(data["next"], serde_json::json!(next));
             assert!(bench.read(id).unwrap().tries[1].ended_at.is_some(), "{so_far:?}");
             assert!(!chain::is_step_wanted(&bench.core, id, 2), "nothing calls for it again");
-            // What becomes of it later still counts.
+            // A later outcome of it still counts.
             word(&mut bench, id, 2, TryStatus::Failed);
             let (first, rest) =
                 if arrives { ("delivered", "") } else { ("sent", ", email queued") };
@@ -340,7 +341,7 @@ fn a_code_without_a_chain_is_resent_over_another_channel() {
     bench.resend_over(id, Sms).unwrap();
     assert_eq!(tries(&mut bench, id), "messaging queued, messaging queued, sms queued");
     assert_eq!(bench.core.credits, 997);
-    // Whatever comes of the messages before is still settled, each once.
+    // Outcomes of the messages before are still settled, each once.
     bench.settle_message(id, 1, FinalOutcome::Failed(Failure::permanent(None)));
     bench.settle_message(id, 1, FinalOutcome::Failed(Failure::permanent(None)));
     assert_eq!(bench.core.credits, 998);

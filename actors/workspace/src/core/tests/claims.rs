@@ -10,7 +10,7 @@ const A: NumberId = NumberId::from_bytes([1; 16]);
 const B: NumberId = NumberId::from_bytes([2; 16]);
 
 impl Bench {
-    /// Releases and claims messages; gives those that may be handed over.
+    /// Releases and claims messages; returns the ones that may be handed over.
     pub(crate) fn claim(&mut self, released: &[MessageId], asked: &[MessageId]) -> Vec<MessageId> {
         let claim = |core: &mut Core, effects: &mut Effects| {
             claims::release(core, released, effects);

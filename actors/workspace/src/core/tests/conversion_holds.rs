@@ -1,4 +1,4 @@
-//! A limit by verification lasts, has few probes, and follows no outage.
+//! Tests that a limit by verification lasts, has few probes, and follows no outage.
 
 use postrider_domain::AdaptiveMode;
 
@@ -8,7 +8,7 @@ use crate::core::tests::conversions::{
 };
 use crate::core::tests::*;
 
-/// How many of so many codes to a region are sent, one every so often.
+/// Sends so many codes to a region, one every `every`; returns how many were sent.
 fn flood(bench: &mut Bench, (codes, every): (u32, Duration)) -> u32 {
     let mut sent = 0;
     for _ in 0..codes {
@@ -82,7 +82,9 @@ fn a_limited_destination_has_few_probes_in_a_window() {
     assert!((1..=30).contains(&next), "{next} in the next window");
 }
 
-/// Twelve codes to each of some regions in five minutes, of which these are verified.
+/// Sends twelve codes to each of some regions in five minutes, and verifies them if `verify_those`.
+///
+/// Returns how many were refused.
 fn people(bench: &mut Bench, verify_those: bool) -> u32 {
     let mut refused = 0;
     for _ in 0..12 {

@@ -1,4 +1,4 @@
-//! Destinations where few codes are verified are limited, and no others.
+//! Tests that destinations where few codes are verified are limited, and no others.
 
 use postrider_domain::AdaptiveMode;
 use postrider_domain::code::Expiry;
@@ -15,7 +15,7 @@ use crate::core::tests::*;
 
 pub(super) const FLOODED: &str = "998902";
 pub(super) const HONEST: &str = "998901";
-/// Codes of the flood that are sent.
+/// The number of codes of the flood that are sent.
 const SENT_OF_FLOOD: u32 = 771;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -26,13 +26,13 @@ pub(super) fn guarded(mode: AdaptiveMode) -> Bench {
     bench
 }
 
-/// Sends a code to another phone of the region each time; `None`: it was refused.
+/// Sends a code to another phone of the region each time; `None` if it was refused.
 pub(super) fn send(bench: &mut Bench, region: &str) -> Option<RequestId> {
     bench.unique += 1;
     send_to(bench, &format!("+{region}{:07}", bench.unique))
 }
 
-/// Sends a code to this phone; `None`: it was refused.
+/// Sends a code to this phone; `None` if it was refused.
 fn send_to(bench: &mut Bench, to: &str) -> Option<RequestId> {
     bench.unique += 1;
     let id = RequestId::from_parts(bench.now, bench.unique);
@@ -47,7 +47,7 @@ fn send_to(bench: &mut Bench, to: &str) -> Option<RequestId> {
     }
 }
 
-/// The same, and the channel takes it.
+/// Sends a code that the channel takes.
 pub(super) fn hand_over(bench: &mut Bench, region: &str) -> Option<RequestId> {
     let id = send(bench, region)?;
     bench.settle(id, FinalOutcome::Sent);
@@ -63,7 +63,7 @@ pub(super) fn pass(bench: &mut Bench, step: Duration) {
     while bench.tick() {}
 }
 
-/// As many codes that nobody submits come to their end.
+/// Sends `count` codes that nobody submits, until they expire.
 pub(super) fn expire(bench: &mut Bench, region: &str, count: usize) {
     for _ in 0..count {
         hand_over(bench, region).unwrap();
@@ -71,7 +71,7 @@ pub(super) fn expire(bench: &mut Bench, region: &str, count: usize) {
     pass(bench, 10 * MINUTE);
 }
 
-/// What was decided so far.
+/// Returns the decisions so far.
 pub(super) fn decided(bench: &Bench) -> Vec<Value> {
     let all = bench.log.iter().filter_map(|entry| match &entry.event {
         PublicEvent::Other { data, .. } if entry.event.kind() == "otp.decided" => Some(data),
@@ -101,7 +101,7 @@ fn a_flood_is_limited_and_others_lose_nothing() {
         }
         pass(&mut bench, SECOND);
     }
-    // None has ended for five minutes; then the fiftieth end limits, and one of ten goes on.
+    // None has ended for five minutes. Then the fiftieth end limits, and one of ten goes on.
     assert_eq!((sent, refused), (SENT_OF_FLOOD, 1800 - SENT_OF_FLOOD));
     assert_eq!(bench.core.credits, 1_000_000 - 900 - 3 - u64::from(SENT_OF_FLOOD));
     pass(&mut bench, HOUR + 5 * MINUTE);

@@ -1,4 +1,4 @@
-//! Codes that people send, in engine time.
+//! Tests of codes that people send, in engine time.
 
 use postrider_domain::ContactId;
 
@@ -86,7 +86,7 @@ fn the_code_of_one_request_is_no_wrong_one_of_another() {
     assert_eq!(status(&mut bench, second), (OtpStatus::Active, 5));
 }
 
-/// What the code of a request is that its person sends.
+/// Returns the code of a request that its person sends.
 fn code(bench: &mut Bench, id: RequestId) -> String {
     bench.read(id).unwrap().inbound_code.unwrap().reveal()
 }

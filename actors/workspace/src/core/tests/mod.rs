@@ -1,4 +1,4 @@
-//! The rules of a workspace, without a runtime: each test says what time it is.
+//! Tests of the rules of a workspace, without a runtime: each test sets the time.
 
 mod cancel;
 mod chain;
@@ -48,13 +48,13 @@ use crate::core::unsent::Unsent;
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::event::Repeat;
 
-/// When every test begins.
+/// The time at which every test starts.
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const MS: Duration = Duration::from_millis(1);
 
-/// A core, and everything that its commands ever wanted done.
+/// A core, and all effects of its commands.
 struct Bench {
     core: Core,
     now: Timestamp,
@@ -68,7 +68,7 @@ struct Bench {
     unique: u128,
 }
 
-/// A state, in an order that does not depend on where things happen to lie.
+/// A state, in an order that does not depend on the order in memory.
 #[derive(Debug, PartialEq, Eq)]
 struct Image {
     otps: Vec<Otp>,
@@ -102,7 +102,7 @@ fn phone(number: u32) -> Phone {
 }
 
 impl Bench {
-    /// With a number, 1,000 credits and these limits.
+    /// Creates a bench with a number, 1,000 credits and these limits.
     fn with(limits: Limits) -> Self {
         let id = "acme".parse().unwrap();
         let (prices, messages) = (Prices::default(), MessageOptions::default());
@@ -150,8 +150,9 @@ impl Bench {
         self.now = self.now.plus(step);
     }
 
-    /// Runs a command now and takes up its effects. One that is `Err` must have had none, unless
-    /// it `may_act`.
+    /// Runs a command now and applies its effects.
+    ///
+    /// A command that is `Err` must have had none, unless it `may_act`.
     fn run<T, E>(
         &mut self,
         may_act: bool,
@@ -211,12 +212,12 @@ impl Bench {
         self.run(true, |core, effects| core.verify_otp(id, code, effects))
     }
 
-    /// What the channel says of a request's newest message.
+    /// Settles a request's newest message with the channel's outcome.
     fn settle(&mut self, id: RequestId, settled: FinalOutcome) {
         self.settle_message(id, 0, settled);
     }
 
-    /// The same of the message of this number.
+    /// Settles the message of this number.
     fn settle_message(&mut self, id: RequestId, number: u8, settled: FinalOutcome) {
         let settle = |core: &mut Core, effects: &mut Effects| {
             delivery::settle(core, id, number, &settled, effects);
@@ -225,7 +226,7 @@ impl Bench {
         self.run(true, settle).unwrap();
     }
 
-    /// What the provider reports of a request's message of this number.
+    /// Applies the provider's report on a request's message of this number.
     fn report(&mut self, id: RequestId, number: u8, progress: &Progress) {
         let report = |core: &mut Core, effects: &mut Effects| {
             delivery::report(core, id, number, progress, effects);
@@ -234,7 +235,7 @@ impl Bench {
         self.run(true, report).unwrap();
     }
 
-    /// Something that a command beside the core changes.
+    /// Performs an event of a command beside the core.
     fn event(&mut self, event: Event) {
         let perform = |core: &mut Core, effects: &mut Effects| {
             core.perform(event, effects);
@@ -243,7 +244,7 @@ impl Bench {
         self.run(true, perform).unwrap();
     }
 
-    /// One tick; returns whether there is more to do.
+    /// Runs one tick; returns whether there is more to do.
     fn tick(&mut self) -> bool {
         self.run(true, |core, effects| Ok::<_, ()>(core.tick(effects))).unwrap()
     }
@@ -257,13 +258,13 @@ impl Bench {
         self.core.otp(id)
     }
 
-    /// The code of a request, as its phone got it.
+    /// Returns the code of a request, as its phone got it.
     fn code(&self, id: RequestId) -> String {
         let otp = self.core.hot.otps.get(id).unwrap();
         self.core.keys.code(otp.key_version, id, otp.phone, otp.length).unwrap().reveal()
     }
 
-    /// A code of the same length that is not the request's.
+    /// Returns a code of the same length that is not the request's.
     fn wrong_code(&self, id: RequestId) -> String {
         let right = self.code(id);
         let first = (right.as_bytes()[0] - b'0' + 1) % 10;
@@ -274,7 +275,7 @@ impl Bench {
         self.log.iter().map(|entry| entry.event.kind()).collect()
     }
 
-    /// What a replay of the whole journal gives.
+    /// Returns the state after a replay of the whole journal.
     fn replayed(&self) -> HotState {
         let mut hot = HotState::default();
         hot.replay(&self.journal).unwrap();
@@ -282,7 +283,7 @@ impl Bench {
         hot
     }
 
-    /// What is forgotten on both sides may lie around on one.
+    /// Returns the image without forgotten requests, which may remain on one side.
     fn known(&self, hot: &HotState) -> Image {
         let mut image = image(hot);
         image.otps.retain(|otp| hot.otps.forgotten_at(otp) > self.now);

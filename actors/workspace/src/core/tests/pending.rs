@@ -1,4 +1,4 @@
-//! What is found of pending requests, against a look at all.
+//! Tests the search for pending requests against a look at all.
 
 use postrider_domain::OtpCode;
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ fn take(bench: &mut Bench, ids: &mut Vec<RequestId>, step: &Step) {
     }
 }
 
-/// All pages of what is found.
+/// Returns all pages of the search.
 fn pages(hot: &HotState, wanted: Wanted) -> Vec<RequestId> {
     let (mut ids, mut before) = (Vec::new(), wanted.before);
     loop {

@@ -1,4 +1,4 @@
-//! The journal and the snapshots give the state again.
+//! Tests that the journal and the snapshots restore the state.
 
 use proptest::prelude::*;
 
@@ -13,9 +13,9 @@ enum Step {
     /// The argument picks a request; so below.
     Verify(usize, bool),
     Resend(usize),
-    /// Which of its messages: 0 is the newest; so below.
+    /// The message: 0 is the newest; so below.
     Settle(usize, u8, FinalOutcome),
-    /// What the provider reports of a request's message.
+    /// The provider's report on a request's message.
     Report(usize, u8, Progress),
     /// A message is accepted, or the oldest one settled.
     Message(bool),
@@ -25,7 +25,7 @@ enum Step {
     Tick,
     Credits(u64),
     PhoneLimit(u32),
-    /// The process ends and starts again on what the journal says.
+    /// The process ends and starts again from the journal.
     Restart,
     /// The same through a snapshot.
     Snapshot,
@@ -140,8 +140,8 @@ proptest! {
         }
     }
 
-    /// Each request has one `otp.sent` more than resends, and at most one ending; every one that
-    /// was neither verified nor used up is reported to have expired, over restarts at any moment.
+    /// Each request has one `otp.sent` more than resends, and at most one ending. Every request
+    /// that was neither verified nor used up is reported as expired, over restarts at any moment.
     #[test]
     fn every_request_ends_once_in_the_log(steps in steps()) {
         let mut bench = Bench::new();

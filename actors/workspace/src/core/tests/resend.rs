@@ -1,4 +1,4 @@
-//! Tests how a code is sent again on request.
+//! Tests that a code is sent again on request.
 
 use crate::core::otp::types::SendMore;
 use crate::core::tests::*;

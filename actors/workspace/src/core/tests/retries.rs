@@ -1,11 +1,11 @@
-//! Tests how a code whose outcome is unknown is sent again by itself.
+//! Tests that a code whose outcome is unknown is sent again.
 
 use crate::core::tests::*;
 
 const PAUSE: Duration = Duration::from_secs(10);
 
 impl Bench {
-    /// Passes time and has it seen to; gives how many messages that sent.
+    /// Passes time and runs its ticks; returns how many messages were sent.
     fn repeated(&mut self, step: Duration) -> usize {
         let before = self.outbound.len();
         self.pass(step);
@@ -13,7 +13,7 @@ impl Bench {
         self.outbound.len() - before
     }
 
-    /// A request whose message has no answer.
+    /// Returns a request whose message has no answer.
     fn lost(&mut self) -> RequestId {
         let id = self.send(phone(1)).unwrap().request_id;
         self.settle(id, FinalOutcome::Unknown);

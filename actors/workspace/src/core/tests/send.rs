@@ -1,4 +1,4 @@
-//! Tests what sending a one-time password does, and what refuses it.
+//! Tests the effects of a send of a one-time password, and the reasons for its refusal.
 
 use crate::core::otp::code_templates::{CodeTemplate, CodeTemplates, InLanguage};
 use crate::core::settings::UseTemplateError;

@@ -1,4 +1,4 @@
-//! Tests what the final outcomes of messages change.
+//! Tests the changes by final outcomes of messages.
 
 use crate::core::tests::*;
 use postrider_domain::event::OtpFailure;

@@ -1,4 +1,4 @@
-//! Tests what the passing of time changes.
+//! Tests the changes by the passing of time.
 
 use crate::core::tests::*;
 use postrider_domain::event::OtpFailure;

@@ -1,4 +1,4 @@
-//! Numbers of two accounts: where a code went, and where its next message goes.
+//! Numbers of two accounts: the number of a code, and that of its next message.
 
 use std::cell::Cell;
 
@@ -43,7 +43,7 @@ fn number(id: NumberId, account: &str) -> NumberInfo {
     }
 }
 
-/// How the template of codes stands with the two accounts.
+/// Sets the status of the template of codes with the two accounts.
 fn stands(bench: &mut Bench, first: TemplateStatus, second: TemplateStatus) {
     let of = |status| CodeTemplate { status, button: Default::default() };
     let others = vec![("208".into(), of(second))];
@@ -74,7 +74,7 @@ fn numbers(bench: &Bench) -> Vec<NumberId> {
     bench.outbound.iter().map(|message| message.number).collect()
 }
 
-/// Where a code is withdrawn from as it is cancelled.
+/// Returns the numbers from which a code is withdrawn as it is cancelled.
 fn withdrawn(bench: &mut Bench, id: RequestId) -> Vec<NumberId> {
     let mut withdrawn = Vec::new();
     let cancel = |core: &mut Core, effects: &mut Effects| {
@@ -185,7 +185,7 @@ fn with_context(
     context.get_json(Table::Templates, KEY).unwrap().unwrap()
 }
 
-/// The template of codes as two accounts have it.
+/// Returns the template of codes as two accounts have it.
 fn template(updated_at: Timestamp) -> Template {
     let (category, facts) = (TemplateCategory::Authentication, ChannelFacts::default());
     let (account, status, components) = (Box::from("208"), APPROVED, Vec::new());
@@ -230,7 +230,7 @@ fn refusals_of_one_account_say_nothing_of_what_another_has() {
     };
     let row = with_context(&mut bench, &template(START), reported);
     assert_eq!(statuses(&row), [APPROVED, PAUSED], "it is about the number that reports it");
-    // One that is disconnected has no account any more, and is none of the others'.
+    // A disconnected number has no account any more, and its refusal affects no other account.
     let id = send(&mut bench, SendMore::default());
     let gone = |context: &mut Context<'_>| {
         let number = NumberId::from_bytes([3; 16]);

@@ -1,4 +1,4 @@
-//! Tests how a submitted code is compared.
+//! Tests of the comparison of a submitted code.
 
 use crate::core::tests::*;
 
