@@ -1,7 +1,7 @@
 //! Carries out the steps of chains by SMS and mail, one task for each.
 //!
-//! A step was claimed and paid before it comes here. What surely was not taken is tried again while
-//! the step lasts; whatever may have been taken is called once.
+//! A step was claimed and paid before it comes here. A call that surely was not taken is repeated
+//! while the step lasts. A call that may have been taken is made once.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -28,23 +28,23 @@ use crate::otp::settle_step::SettleStep;
 use crate::otp::sms::{SmsGateway, SmsRoute};
 use crate::services::Services;
 
-/// How long a step waits that was surely not taken.
+/// The pause after a step that was surely not taken.
 const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(16) };
-/// How long a `slow` sandbox takes, in engine time.
+/// The time that a `slow` sandbox takes, in engine time.
 const SLOW: Duration = Duration::from_secs(5);
-/// How often it tries to note an outcome while storage fails.
+/// The number of tries to note an outcome while storage fails.
 const SETTLE_TRIES: usize = 20;
 
-/// What came of one call.
+/// The outcome of one call.
 enum Called {
     Ended(TryStatus, Option<u32>),
-    /// It surely was not taken.
+    /// The call surely was not taken.
     NotTaken(Option<Duration>),
 }
 
 use Called::{Ended, NotTaken};
 
-/// Begins to carry out a step.
+/// Starts to carry out a step.
 pub(crate) fn begin(services: Weak<Services>, workspace: WorkspaceId, call: StepCall) {
     drop(tokio::spawn(async move {
         if let Err(why) = carry_out(&services, &workspace, &call).await {
@@ -70,7 +70,7 @@ async fn carry_out(
         let Some(of) = handle(services, workspace) else { return Ok(()) };
         let (means, clock) = (means(&of, call).await, of.shared.clock.clone());
         let may_leave = of.shared.hold.lets_out();
-        // While somebody thinks, nothing keeps an engine that was dropped.
+        // While a caller waits, nothing keeps an engine that was dropped.
         drop(of);
         let called = match means {
             means if may_leave => call_once(means, &clock, workspace, call).await,
@@ -116,7 +116,7 @@ async fn settle(
     }
 }
 
-/// By what a step is carried out.
+/// The means by which a step is carried out.
 enum Means {
     Sandbox(Arc<Sandbox>),
     Gateway {
@@ -125,7 +125,7 @@ enum Means {
         url: String,
     },
     Mail(Box<MailOptions>),
-    /// By nothing: this is what came of it.
+    /// None: this is the outcome.
     None(Called),
 }
 
@@ -173,7 +173,7 @@ async fn call_once(
     }
 }
 
-/// A text of a step with its code and the minutes that it is valid.
+/// Returns the text of a step with its code and the minutes that it is valid.
 fn text_of(text: &str, call: &StepCall, now: Timestamp) -> String {
     let minutes = call.expires_at.since(now).as_secs().div_ceil(60).max(1);
     filled(text, &call.code.reveal(), minutes)
@@ -215,7 +215,7 @@ async fn in_sandbox(
     }
 }
 
-/// What a gateway is posted; without `Debug`, as it has the code.
+/// The body of a request to a gateway; without `Debug`, as it has the code.
 #[derive(Serialize)]
 struct GatewayBody<'a> {
     id: &'a str,
@@ -240,11 +240,11 @@ fn gateway_body(id: &str, gateway: &SmsGateway, clock: &Clock, call: &StepCall) 
     serde_json::to_vec(&body).ok()
 }
 
-/// What the answer of a gateway means.
+/// Interprets the answer of a gateway.
 fn judged(answer: Answer) -> Called {
     let (status, retry_after, text) = match answer {
         Answer::Status { status, retry_after, text, .. } => (status, retry_after, text),
-        // Nothing was sent.
+        // No request was sent.
         Answer::None(NoAnswer::ConnectionFailed) => return NotTaken(None),
         Answer::None(NoAnswer::BlockedAddress | NoAnswer::InvalidUrl) => {
             return Ended(TryStatus::Failed, None);
@@ -253,7 +253,7 @@ fn judged(answer: Answer) -> Called {
     };
     let text = text.map(|text| text.body).unwrap_or_default();
     let body = serde_json::from_slice::<serde_json::Value>(&json::mended(text.as_bytes()));
-    // What is no JSON may be the page of a proxy in between.
+    // A body that is not JSON may be the page of a proxy in between.
     let is_broken = body.is_err() && !text.trim().is_empty();
     let body = body.unwrap_or_default();
     match status {
@@ -293,7 +293,7 @@ async fn mail(options: &MailOptions, clock: &Clock, call: &StepCall) -> Called {
     }
 }
 
-/// Whether a step that was not taken is still to be.
+/// Returns whether a step that was not taken is still to be carried out.
 struct IsWanted(RequestId, u8);
 
 impl Command for IsWanted {

@@ -1,4 +1,4 @@
-//! What happened to one-time passwords, by day and country.
+//! Counts of the events of one-time passwords, by day and country.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -12,24 +12,24 @@ use crate::Workspace;
 use crate::core::otp::day_counts::{DayCounts, OtpCounts, key_into, prefix, read_key};
 use crate::sweep::{self, Look, RecordKeys, SweepCursor};
 
-/// Days that are counted are kept for so many more.
+/// The number of further days for which counted days are kept.
 const DAYS_KEPT: u32 = 400;
-/// How often it is looked for days to forget.
+/// The interval of the search for days to forget.
 const ROUND: std::time::Duration = std::time::Duration::from_secs(3600);
 
-/// What happened to one-time passwords on some days.
+/// The counts of one-time passwords on some days.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OtpDays {
-    /// By day, the oldest first: those on which something happened.
+    /// The counts by day, oldest first, of the days that have any.
     pub days: BTreeMap<Day, OtpCounts>,
-    /// By calling code.
+    /// The counts by calling code.
     pub countries: BTreeMap<u16, OtpCounts>,
-    /// Of all together.
+    /// The counts of all together.
     pub totals: OtpCounts,
 }
 
 impl Workspace {
-    /// What happened to one-time passwords from one day to another, both included.
+    /// Returns the counts of one-time passwords from one day to another, both included.
     ///
     /// # Errors
     /// [`Unavailable`]: the store cannot be read.
@@ -72,7 +72,7 @@ fn scan(
     damage.map_or(Ok(()), Err)
 }
 
-/// What is counted of the running day, for an actor that starts.
+/// Reads the counts of the running day, for an actor that starts.
 pub(crate) fn counts_of_today(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -83,7 +83,7 @@ pub(crate) fn counts_of_today(
     Ok(DayCounts::stored(today, found.into_iter()))
 }
 
-/// Reads what is counted of days long past.
+/// Reads the counts of days long past.
 pub(crate) fn long_past(
     look: &Look<'_>,
     cursor: &mut SweepCursor,

@@ -1,4 +1,4 @@
-//! Reads what was decided of sends to limited destinations, newest first, from the event log.
+//! Reads the decisions about sends to limited destinations, newest first, from the event log.
 
 use postrider_domain::destination::Prefix;
 use postrider_domain::event::decision::OtpDecision;
@@ -14,51 +14,51 @@ use crate::events::{self, EVENTS_LOOKED_AT_MAX};
 /// The type of the events that have decisions.
 const KIND: &str = "otp.decided";
 
-/// Which decisions are asked for; the default is all.
+/// The filter of decisions; the default matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DecisionFilter {
-    /// Those about phones that begin with these digits.
+    /// The first digits of the phones.
     pub prefix: Option<Prefix>,
-    /// Those about this phone.
+    /// The phone of the decisions.
     pub phone: Option<Phone>,
-    /// Those about this request.
+    /// The request of the decisions.
     pub request_id: Option<RequestId>,
-    /// Those of this kind.
+    /// The kind of the decisions.
     pub decision: Option<OtpDecision>,
-    /// Those of this moment or later.
+    /// The earliest moment.
     pub since: Option<Timestamp>,
-    /// Those before this moment.
+    /// The moment before which they were made.
     pub until: Option<Timestamp>,
 }
 
-/// What was decided of one send.
+/// The decision about one send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecisionRow {
-    /// The event that has it.
+    /// The event that carries it.
     pub event_id: EventId,
-    /// When it was decided.
+    /// The time of the decision.
     pub at: Timestamp,
-    /// What was decided, and by which figures.
+    /// The decision, and its figures.
     pub decided: Decided,
 }
 
 /// The data of the event.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Decided {
-    /// The request; `None`: it was refused, and there is none.
+    /// The request; `None` if it was refused, so that there is none.
     pub request_id: Option<RequestId>,
-    /// Where it was to go.
+    /// The destination phone.
     #[serde(deserialize_with = "phone")]
     pub phone: Phone,
     /// The destination that is limited.
     pub prefix: String,
-    /// `prefix` or `country`: what it is limited by.
+    /// The kind of the limit: `prefix` or `country`.
     pub rule: String,
-    /// Codes to it that had ended.
+    /// The number of codes to it that had ended.
     pub sent: u32,
-    /// Those of them that were verified.
+    /// The number of them that were verified.
     pub verified: u32,
-    /// What was decided.
+    /// The decision.
     pub decision: OtpDecision,
 }
 
@@ -71,7 +71,8 @@ fn phone<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Phone, D::Error> 
 pub struct DecisionsPage {
     /// Newest first.
     pub rows: Vec<DecisionRow>,
-    /// The sequence of the event to go on before; `None`: there are no older ones.
+    /// The sequence of the event before which the next page starts; `None` if there are no older
+    /// ones.
     pub next_before: Option<u64>,
 }
 
@@ -83,7 +84,7 @@ impl DecisionFilter {
             && self.decision.is_none_or(|decision| decision == it.decision)
     }
 
-    /// The decision of an entry, if it is one that is asked for.
+    /// Returns the decision of an entry, if the filter matches.
     fn found(&self, entry: &LogEntry) -> Option<Decided> {
         match &entry.event {
             PublicEvent::Other { data, .. } if entry.event.kind() == KIND => {
@@ -97,9 +98,10 @@ impl DecisionFilter {
 }
 
 impl Workspace {
-    /// What was decided of sends to limited destinations, newest first, from before the event of
-    /// sequence `before` on: at most `limit` rows. Looks at a bounded part of the log, so a page
-    /// can be empty before the oldest.
+    /// Returns the decisions about sends to limited destinations, newest first.
+    ///
+    /// They are before the event of sequence `before`, and at most `limit`. Each call reads a
+    /// bounded part of the log, so a page can be empty before the oldest.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.

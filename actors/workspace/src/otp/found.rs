@@ -21,14 +21,14 @@ const ENDS_WITHIN: Duration = Duration::from_secs(Expiry::MAX_SECONDS as u64 + 3
 /// Records that are looked up in the index together.
 const ENTRIES_AT_ONCE: usize = 1_000;
 
-/// Where the records are read.
+/// The place and the filter of the records to read.
 #[derive(Clone, Copy)]
 struct Records<'a> {
     store: &'a dyn View,
     workspace: &'a WorkspaceId,
     filter: &'a OtpFilter,
     before: Option<RequestId>,
-    /// How many rows are wanted, and how many may be looked at.
+    /// The number of wanted rows, and the maximum of rows to look at.
     wanted: (usize, usize),
 }
 
@@ -133,7 +133,7 @@ fn entries(
 }
 
 impl Records<'_> {
-    /// Looks at those of the index that are not older than its beginning.
+    /// Reads the records of index entries that are not older than its beginning.
     fn indexed(
         &self,
         by: EndedBy<'_>,
@@ -156,7 +156,7 @@ impl Records<'_> {
                 }
                 let key = ended::key(self.workspace, id);
                 let record = self.store.get(Table::Otps, &key)?;
-                // One that was removed was kept for as long as they are.
+                // A removed record had been kept for its full time.
                 let record = record.map(|bytes| Ended::decode(&bytes)).transpose()?;
                 let row = record.map(|record| row_of(id, record));
                 batch.rows.extend(row.filter(|row| self.filter.takes(row)).map(|row| (id, row)));
@@ -175,7 +175,7 @@ impl Records<'_> {
         }
     }
 
-    /// Looks at all, one by one.
+    /// Reads all records, one by one.
     fn scan(&self) -> Result<Batch<RequestId, OtpRow>, StoreError> {
         let mut batch = Batch { rows: Vec::new(), looked_at: 0, down_to: None };
         let prefix = ended::prefix(self.workspace);
@@ -215,7 +215,7 @@ impl Records<'_> {
 fn row_of(id: RequestId, ended: Ended) -> OtpRow {
     let state = state_of(id, &ended);
     let Ended { status, verified_at, .. } = ended;
-    // What expired ended then, not at the tick that came to it: a pending one is listed so too.
+    // An expired one ended then, not at the tick that came to it: a pending one is listed so too.
     let expired_at = (status == OtpStatus::Expired).then_some(state.expires_at);
     OtpRow {
         request_id: id,
@@ -268,7 +268,7 @@ mod tests {
         store.commit(Group::new(None, &changes)).unwrap();
     }
 
-    /// All pages of what is found.
+    /// Returns all pages of the search.
     fn pages(store: &MemoryStore, filter: &OtpFilter, wanted: (usize, usize)) -> Vec<u64> {
         pages_of((store, &AtomicBool::new(false)), filter, wanted)
     }

@@ -8,8 +8,9 @@ use crate::core::otp::languages;
 use crate::core::otp::types::{SendMore, SendOtpError};
 use crate::core::sticky;
 
-/// Sets the languages of a send: the first in which there is a template that may be sent, and a
-/// text. Nothing is looked up for a send that asks for none.
+/// Sets the languages of a send: the first with a template that may be sent, and with a text.
+///
+/// Nothing is looked up for a send that asks for none.
 pub(crate) fn resolve(
     more: Option<&mut SendMore>,
     context: &Context<'_>,
@@ -18,12 +19,12 @@ pub(crate) fn resolve(
     let Some(language) = &more.language else { return Ok(()) };
     let own = &context.core.otp_template;
     if more.inbound {
-        // Its person writes it, and nothing is sent.
+        // The person writes it, and nothing is sent.
         let text = sent_language(language.served_by().chain([&*own.language]));
         more.languages = Some(OtpLanguages { template: text.into(), text: text.into() });
         return Ok(());
     }
-    // One that is not known is refused where the number is chosen.
+    // An unknown number is refused when the number is chosen.
     let named = more.from.as_deref().and_then(|name| sticky::named(context, name));
     let mut template = &*own.language;
     for wanted in language.served_by() {

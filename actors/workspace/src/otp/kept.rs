@@ -17,11 +17,11 @@ use crate::core::otp::ended_index;
 use crate::core::otp::types::{OtpState, ReadOtpError};
 use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
 
-/// How often it is looked for records to forget.
+/// The interval of the search for records to forget.
 const ROUND: Duration = Duration::from_secs(3600);
 
 impl Workspace {
-    /// Where a request stood at its end.
+    /// Returns the state of a request at its end.
     pub(super) async fn ended_otp(&self, id: RequestId) -> Result<OtpState, ReadOtpError> {
         if id.timestamp().plus(known_for(self.shared.otp.kept_for)) <= self.shared.clock.now() {
             return Err(ReadOtpError::NotFound);
@@ -37,7 +37,7 @@ impl Workspace {
     }
 }
 
-/// Where a request stood at its end, by its record.
+/// Returns the state of a request at its end, from its record.
 pub(super) fn state_of(id: RequestId, ended: &Ended) -> OtpState {
     let notes = ended.notes.as_deref().map(OtpNotes::from_json).unwrap_or_default();
     let OtpOwnNotes { languages, inbound, tries, .. } =
@@ -69,7 +69,7 @@ pub(super) fn state_of(id: RequestId, ended: &Ended) -> OtpState {
     }
 }
 
-/// The sends of a code without a chain. What became of those before the newest is not kept.
+/// Returns the sends of a code without a chain. Only the outcome of the newest is stored.
 fn sends_of(id: RequestId, ended: &Ended, notes: &OtpNotes) -> Vec<OtpTry> {
     let inbound = notes.own.as_ref().is_some_and(|own| own.inbound);
     if inbound || notes.test {
@@ -86,7 +86,7 @@ fn sends_of(id: RequestId, ended: &Ended, notes: &OtpNotes) -> Vec<OtpTry> {
     }]
 }
 
-/// Reads which records have been kept for as long as they are, with their entries of the index.
+/// Returns the records that have been kept for their full time, with their index entries.
 pub(crate) fn long_ended(
     look: &Look<'_>,
     cursor: &mut SweepCursor,
@@ -104,7 +104,7 @@ pub(crate) fn long_ended(
             next = look.now;
             return ControlFlow::Break(());
         }
-        // The entries of one that cannot be read stay, and lead to nothing.
+        // The index entries of an unreadable record stay, and lead to nothing.
         let ended = id.zip(Ended::decode(value).ok());
         let entries = ended.iter().flat_map(|(id, of)| ended_index::keys(look.workspace, *id, of));
         keys.extend(entries.map(|key| (Table::OtpIndex, key)));
@@ -116,7 +116,7 @@ pub(crate) fn long_ended(
     Ok(keys)
 }
 
-/// How long after its beginning a request is known that is kept so long after its end.
+/// Returns how long after its start a request is known that is kept so long after its end.
 fn known_for(kept_for: Duration) -> Duration {
     kept_for + Duration::from_secs(Expiry::MAX_SECONDS.into())
 }

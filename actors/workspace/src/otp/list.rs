@@ -1,9 +1,9 @@
 //! Lists one-time passwords, newest first.
 //!
 //! Sending a code writes nothing for it; its end writes a record and the entries of its index
-//! (`core/otp/ended.rs`, `ended_index.rs`). Those that have not ended are found in the actor's
-//! memory first. What ends meanwhile has its record by the time those are looked at, so none is
-//! missed between the two; one that is in both is listed by its record.
+//! (`core/otp/ended.rs`, `ended_index.rs`). Requests that have not ended are found in the actor's
+//! memory first. A request that ends meanwhile has its record by the time the records are read, so
+//! none is missed between the two. One that is in both is listed by its record.
 //!
 //! Each page looks at a bounded part of either, so it can be short of rows before the end.
 
@@ -27,35 +27,35 @@ use crate::core::otp::types::OtpState;
 use crate::newest_first::{Batch, LOOKED_AT_MAX, Walk, merged};
 use crate::otp::found::ended_before;
 
-/// Requests that one command looks at: some 50 µs of the actor.
+/// The number of requests that one command looks at: some 50 µs of the actor.
 const LOOKED_AT_ONCE: usize = 2_000;
-/// Rows that the actor is asked for, or about, at once.
+/// The maximum of rows in one request to the actor.
 const ROWS_AT_ONCE: usize = 200;
-/// What a request may be known for longer than its time, until a tick comes to it.
+/// The time for which a request may be known after its end, until a tick comes to it.
 const SLACK: Duration = Duration::from_secs(300);
 
 type Rows = Batch<RequestId, OtpRow>;
 type Otps = Walk<RequestId, OtpRow>;
 
-/// Which one-time passwords are asked for; the default is all.
+/// The filter of one-time passwords; the default matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OtpFilter {
-    /// Those to this phone.
+    /// The phone of the requests.
     pub phone: Option<Phone>,
-    /// Those that stand so.
+    /// The status of the requests.
     pub status: Option<OtpStatus>,
-    /// Those that were sent at this moment or later.
+    /// The earliest moment of sending.
     pub from: Option<Timestamp>,
-    /// Those that were sent before this moment.
+    /// The moment before which they were sent.
     pub to: Option<Timestamp>,
-    /// Those that their sender calls so.
+    /// The sender's reference for the request.
     pub reference: Option<String>,
-    /// Those that this channel delivered, or was the last to try.
+    /// The channel that delivered it, or was the last to try.
     pub channel: Option<OtpChannel>,
 }
 
 impl OtpFilter {
-    /// What never changes of a request that has ended.
+    /// Returns whether the constant fields of an ended request match.
     pub(super) fn takes(&self, row: &OtpRow) -> bool {
         let reference = row.notes.reference.as_deref();
         let made_at = row.request_id.timestamp();
@@ -66,7 +66,7 @@ impl OtpFilter {
             && !self.is_before(made_at)
     }
 
-    /// Whether what was made then and before is too old.
+    /// Returns whether requests of that moment and before are too old.
     pub(super) fn is_before(&self, at: Timestamp) -> bool {
         self.from.is_some_and(|from| at < from)
     }
@@ -76,44 +76,44 @@ impl OtpFilter {
     }
 }
 
-/// A one-time password and where it stands.
+/// A one-time password and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtpRow {
-    /// The request; when it was made is in it.
+    /// The request; its id has the time of its creation.
     pub request_id: RequestId,
-    /// Where it went, or who is to send it; `None`: any phone may, and none has.
+    /// The phone to which it went, or that is to send it; `None`: any phone may, and none has.
     pub phone: Option<Phone>,
-    /// Where it stands.
+    /// The status.
     pub status: OtpStatus,
-    /// What became of its newest message; an hour after its end, by that end.
+    /// The delivery of its newest message; an hour after its end, as of that end.
     pub delivery: Delivery,
     /// Wrong codes that are still allowed.
     pub attempts_remaining: u8,
-    /// How often it was sent.
+    /// The number of sends.
     pub sends: u8,
-    /// When it stops, or stopped, being valid.
+    /// The time at which it expires, or expired.
     pub expires_at: Timestamp,
-    /// When the right code was entered.
+    /// The time at which the right code was entered.
     pub verified_at: Option<Timestamp>,
-    /// When it ended, if it has.
+    /// The time of its end, if it has ended.
     pub ended_at: Option<Timestamp>,
-    /// What is noted of it.
+    /// The notes of the request.
     pub notes: OtpNotes,
-    /// The channel that delivered it, or that of the step that began last.
+    /// The channel that delivered it, or that of the step that started last.
     pub channel: OtpChannel,
-    /// Whether its person sends the code.
+    /// Set if its person sends the code.
     pub is_inbound: bool,
-    /// What became of each try to bring its code.
+    /// The outcome of each try to deliver its code.
     pub tries: Vec<OtpTry>,
-    /// The language that is used over that channel; `None` of an ended one where it was the
+    /// The language of the code over that channel. `None` for an ended request that used the
     /// workspace's own.
     pub language: Option<String>,
-    /// The number that its messages leave through; of an ended one only where there was a choice.
+    /// The number through which its messages leave; for an ended one only if there was a choice.
     pub number: Option<NumberId>,
 }
 
 impl OtpRow {
-    /// Takes what is known of it later than at its end.
+    /// Applies facts that became known after its end.
     fn refresh(&mut self, known: OtpState) {
         let OtpState { delivery, channel, tries, language, number, .. } = known;
         (self.delivery, self.channel, self.tries) = (delivery, channel, tries);
@@ -126,14 +126,15 @@ impl OtpRow {
 pub struct OtpsPage {
     /// Newest first.
     pub otps: Vec<OtpRow>,
-    /// The next page is of those before this one; `None`: there is none.
+    /// The request before which the next page starts; `None` if there is no next page.
     pub next: Option<RequestId>,
 }
 
 impl Workspace {
-    /// The one-time passwords that a filter asks for, newest first: at most `limit` of them, from
-    /// before `after` on. A page looks at a bounded part of them, so it can be empty before the
-    /// end.
+    /// Returns the one-time passwords that match a filter, newest first: at most `limit`, after
+    /// `after`.
+    ///
+    /// A page looks at a bounded part of them, so it can be empty before the end.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read, or the workspace does not answer.
@@ -171,7 +172,7 @@ impl Workspace {
                 enough: (walk.room() + 1).min(ROWS_AT_ONCE),
                 looks: walk.left().min(LOOKED_AT_ONCE),
             };
-            // Without an answer, it has brought some to their end that were to have been.
+            // Without an answer, the actor has ended some that were overdue.
             let Some(found) = self.perform(ReadPending(filter.clone(), wanted)).await? else {
                 continue;
             };
@@ -189,7 +190,8 @@ impl Workspace {
         walk: &mut Otps,
     ) -> Result<(), Unavailable> {
         loop {
-            // Of most channels few are wanted, and the actor is asked for each batch.
+            // With a filter by channel, few of most channels match, and the actor is asked for each
+            // batch.
             let enough = if filter.channel.is_some() { ROWS_AT_ONCE } else { walk.room() + 1 };
             let wanted = (enough.min(ROWS_AT_ONCE), walk.left());
             let (of, slot) = (filter.clone(), Arc::clone(&self.slot));
@@ -206,7 +208,7 @@ impl Workspace {
         }
     }
 
-    /// Reports what was reported since their end of those that the workspace still knows.
+    /// Updates the rows that the workspace still knows with reports after their end.
     async fn refresh(&self, rows: &mut [(RequestId, OtpRow)]) -> Result<(), Unavailable> {
         let known_for = Duration::from_secs(Expiry::MAX_SECONDS.into()) + KEPT_AFTER_EXPIRY + SLACK;
         let known_since = self.shared.clock.now().minus(known_for);
@@ -222,8 +224,10 @@ impl Workspace {
     }
 }
 
-/// Some of what has not ended. It answers nothing while there is some that should have, long ago:
-/// then it brings a part of that to its end.
+/// Reads some of the requests that have not ended.
+///
+/// It returns nothing while there are requests that should have ended long ago: then it ends a part
+/// of those.
 struct ReadPending(OtpFilter, Wanted);
 
 impl Command for ReadPending {
@@ -238,7 +242,7 @@ impl Command for ReadPending {
         }
         let core = &*context.core;
         let extras = &core.hot.otps.extras;
-        // Notes are parsed only where the reference is in their text: there may be thousands.
+        // Notes are parsed only if the reference is in their text: there may be thousands.
         let encoded = filter.reference.as_ref();
         let encoded = encoded.map(|it| serde_json::to_string(it).unwrap_or_default());
         let is_called_so = |id: RequestId| {
@@ -272,7 +276,7 @@ fn pending_row(core: &Core, otp: &Otp) -> Option<OtpRow> {
         sends: core.hot.otps.earlier.newest(otp.id),
         expires_at: state.expires_at,
         verified_at: None,
-        // Its time is over, and no tick has come to it yet.
+        // The request has expired, and no tick has come to it yet.
         ended_at: (state.status == OtpStatus::Expired).then_some(state.expires_at),
         notes: state.notes,
         channel: state.channel,
@@ -283,7 +287,7 @@ fn pending_row(core: &Core, otp: &Otp) -> Option<OtpRow> {
     })
 }
 
-/// What became of the messages of requests, of those that are known.
+/// Reads the states of requests, of those that are known.
 struct ReadKnown(Vec<RequestId>);
 
 impl Command for ReadKnown {

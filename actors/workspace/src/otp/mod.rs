@@ -1,4 +1,4 @@
-//! One-time passwords, as callers send and verify them.
+//! The operations of callers on one-time passwords.
 
 pub(crate) mod courier;
 mod days;
@@ -37,7 +37,7 @@ use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable
 use crate::mailbox::message::WorkspaceMessage;
 
 impl Workspace {
-    /// Makes a one-time password and sends it to a phone.
+    /// Creates a one-time password and sends it to a phone.
     ///
     /// # Errors
     /// [`SendOtpError`]: a limit, no number, no credits, or not now.
@@ -47,8 +47,9 @@ impl Workspace {
         self.call(|reply| WorkspaceMessage::SendOtp(command, reply)).await
     }
 
-    /// The same under an idempotency key, if there is one: a second call with the key and the same
-    /// body answers what the first did, for a day.
+    /// Sends a one-time password under an idempotency key, if there is one.
+    ///
+    /// For a day, a second call with the key and the same body returns the answer of the first.
     ///
     /// # Errors
     /// [`IdempotentError`]: the key was used otherwise, or what
@@ -62,8 +63,9 @@ impl Workspace {
         self.perform(Idempotent { key: Some(key), command }).await
     }
 
-    /// Compares what a user entered with the request's code. At most one call ever, whatever
-    /// races, is answered [`Verification::Verified`].
+    /// Compares a user's input with the request's code.
+    ///
+    /// At most one call ever, whatever races, returns [`Verification::Verified`].
     ///
     /// # Errors
     /// [`VerifyOtpError`]: the request is unknown or has ended, or not now.
@@ -84,7 +86,7 @@ impl Workspace {
         self.resend_otp_over(request_id, None).await
     }
 
-    /// The same, over this channel only.
+    /// Sends a request's code once more, over this channel only.
     ///
     /// # Errors
     /// [`ResendOtpError`]: the same, or the channel is not set up.
@@ -98,8 +100,9 @@ impl Workspace {
         self.call(|reply| WorkspaceMessage::ResendOtp(request_id, only, reply)).await
     }
 
-    /// Cancels a request: its code verifies nothing from now on, and what no channel has of it is
-    /// not handed over. Cancelling it again changes nothing.
+    /// Cancels a request: its code verifies nothing from now on, and unsent messages are withdrawn.
+    ///
+    /// A second call changes nothing.
     ///
     /// # Errors
     /// [`VerifyOtpError`]: the request is unknown or has ended otherwise, or not now.
@@ -107,7 +110,7 @@ impl Workspace {
         self.perform(CancelOtp(request_id)).await
     }
 
-    /// Where a request stands.
+    /// Returns the state of a request.
     ///
     /// # Errors
     /// [`ReadOtpError`]: the request is unknown, or not now.
@@ -115,7 +118,7 @@ impl Workspace {
         self.call(|reply| WorkspaceMessage::ReadOtp(request_id, reply)).await
     }
 
-    /// The same, and of one that ended longer ago where it stood at its end.
+    /// Returns the state of a request, also of one that ended longer ago, as of its end.
     ///
     /// # Errors
     /// [`ReadOtpError`]: the request is unknown, or no longer kept, or not now.
@@ -165,7 +168,7 @@ pub(crate) fn resend(
     Ok(sent)
 }
 
-/// Sending a one-time password, beside the hot path.
+/// The command to send a one-time password, beside the hot path.
 struct SendOtpCommand {
     command: SendOtp,
     unique: u128,
@@ -177,7 +180,7 @@ impl Command for SendOtpCommand {
 
     const FOOTPRINT: Footprint = Footprint::Grows;
     const SENDS: bool = true;
-    // It leaves nothing but events, which end by age, and a code must not wait for campaigns.
+    // It leaves nothing but events, which expire by age, and a code must not wait for campaigns.
     const IS_HELD_TO_QUOTA: bool = false;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<OtpSent, SendOtpError> {
@@ -186,7 +189,7 @@ impl Command for SendOtpCommand {
     }
 }
 
-/// Cancelling a request.
+/// The command to cancel a request.
 struct CancelOtp(RequestId);
 
 impl Command for CancelOtp {

@@ -1,4 +1,4 @@
-//! What the channel's refusals of codes say of the template that carries them.
+//! Updates the template of codes from the channel's refusals.
 
 use postrider_channel::callback::Progress;
 use postrider_channel::outcome::FinalOutcome;
@@ -10,8 +10,9 @@ use crate::core::otp::delivery;
 use crate::core::otp::languages::template_of;
 use crate::templates::update;
 
-/// Takes the channel's answer to the message of a code through a number. Where the template cannot
-/// be read now, the channel says the same of the next code.
+/// Applies the channel's answer to the message of a code through a number.
+///
+/// If the template cannot be read now, the channel's answer to the next code has the same effect.
 pub(crate) fn answered(
     context: &mut Context<'_>,
     (id, number): (RequestId, NumberId),
@@ -24,8 +25,9 @@ pub(crate) fn answered(
     }
 }
 
-/// Takes what a number reports of the message of a code at a moment, of which the first failure
-/// says how the template stands.
+/// Applies a number's report at a moment on the message of a code.
+///
+/// The first failure shows the status of the template.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.

@@ -1,4 +1,4 @@
-//! Notes what became of a step by SMS or mail.
+//! Notes the outcome of a step by SMS or mail.
 
 use postrider_domain::RequestId;
 use postrider_domain::event::chain::TryStatus;
@@ -7,7 +7,7 @@ use postrider_domain::unavailable::Unavailable;
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::otp::chain;
 
-/// Notes what became of this step of a request, with the error code of its channel.
+/// The command to note the outcome of a request's step, with the error code of its channel.
 pub(crate) struct SettleStep(
     pub(crate) RequestId,
     pub(crate) u8,

@@ -1,4 +1,4 @@
-//! The SMS gateway of a workspace: where it is, what signs requests to it and its receipts.
+//! The SMS gateway of a workspace: its address, and the secret for its requests and receipts.
 //!
 //! [`Table::Workspaces`] has it under `workspace ‖ 0 ‖ sms`, with its secret encrypted.
 
@@ -20,10 +20,10 @@ use crate::core::command::{Command, Context};
 use crate::core::records::sms_key;
 use crate::otp::settle_step::SettleStep;
 
-/// Receipts whose moment is further from now than this are refused, in seconds.
+/// The maximum difference between a receipt's moment and now, in seconds.
 const TOLERANCE: u64 = 300;
 
-/// How SMS leave a workspace.
+/// The route by which SMS leave a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SmsRoute {
@@ -31,7 +31,7 @@ pub enum SmsRoute {
     Sandbox,
     /// By signed HTTP requests.
     Http {
-        /// Where to.
+        /// The URL of the gateway.
         url: String,
     },
 }
@@ -39,11 +39,11 @@ pub enum SmsRoute {
 /// The SMS gateway of a workspace, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmsInfo {
-    /// How SMS leave.
+    /// The route of SMS.
     pub route: SmsRoute,
-    /// Whom they come from.
+    /// The sender of SMS.
     pub sender: Option<String>,
-    /// Since when it is so.
+    /// The time at which it was set.
     pub created_at: Timestamp,
 }
 
@@ -54,40 +54,40 @@ pub(crate) struct SmsGateway {
     pub(crate) secret: WebhookSecret,
 }
 
-/// What is reported of a message by a receipt.
+/// The report of a receipt on a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SmsReceipt {
     /// The request.
     pub request_id: RequestId,
-    /// Which of its tries.
+    /// The number of the try.
     pub step: u8,
-    /// Whether it arrived; else it failed.
+    /// Set if the message arrived; otherwise it failed.
     pub delivered: bool,
     /// The gateway's error code, if it gave one.
     pub error_code: Option<u32>,
 }
 
-/// Why a gateway was not set.
+/// The reason why a gateway was not set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetSmsError {
-    /// Requests may not go there.
+    /// Requests to the URL are not allowed.
     #[error(transparent)]
     Url(#[from] WebhookUrlError),
-    /// It cannot be taken now.
+    /// The change cannot be taken now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
-/// Why a receipt was not taken.
+/// The reason why a receipt was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SmsReceiptError {
     /// The workspace has no gateway that posts receipts.
     #[error("there is no such SMS channel")]
     NotFound,
-    /// It was not signed with the secret in the last five minutes.
+    /// The receipt was not signed with the secret in the last five minutes.
     #[error("the signature is wrong or too old")]
     BadSignature,
-    /// It cannot be taken now.
+    /// The receipt cannot be taken now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -105,7 +105,7 @@ fn place(workspace: &WorkspaceId) -> Vec<u8> {
 }
 
 impl Workspace {
-    /// Sets the SMS gateway, in place of one before. Returns the secret if it was made here.
+    /// Sets the SMS gateway, in place of an earlier one. Returns the secret if it was generated.
     ///
     /// # Errors
     /// [`SetSmsError`]: requests may not go there, or not now.
@@ -140,7 +140,7 @@ impl Workspace {
         Ok((SmsInfo { route, sender, created_at }, made))
     }
 
-    /// Removes the SMS gateway: no step by SMS begins any more.
+    /// Removes the SMS gateway: no step by SMS starts any more.
     ///
     /// # Errors
     /// [`Unavailable`] when it cannot be taken now.
@@ -148,7 +148,7 @@ impl Workspace {
         self.perform_audited(SetSms(None), AuditEntry::new("sms.delete")).await.map(drop)
     }
 
-    /// The SMS gateway, if there is one.
+    /// Returns the SMS gateway, if there is one.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -161,7 +161,7 @@ impl Workspace {
         }))
     }
 
-    /// The gateway with its secret, if there is one.
+    /// Returns the gateway with its secret, if there is one.
     pub(crate) async fn sms_gateway(&self) -> Result<Option<SmsGateway>, Unavailable> {
         let keys = self.shared.master_keys.clone();
         self.read(move |store, workspace| {
@@ -196,10 +196,10 @@ impl Workspace {
         }
     }
 
-    /// Takes a receipt. One of a request that is not known changes nothing.
+    /// Applies a receipt. A receipt of an unknown request changes nothing.
     ///
     /// # Errors
-    /// [`Unavailable`]: it should be posted again.
+    /// [`Unavailable`]: the gateway should post it again.
     pub async fn receive_sms_receipt(&self, receipt: SmsReceipt) -> Result<(), Unavailable> {
         let SmsReceipt { request_id, step, delivered, error_code } = receipt;
         let status = if delivered { TryStatus::Delivered } else { TryStatus::Failed };
@@ -207,7 +207,7 @@ impl Workspace {
     }
 }
 
-/// Whether a workspace has an SMS gateway.
+/// Returns whether a workspace has an SMS gateway.
 pub(crate) fn is_set(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
     Ok(read(store, workspace)?.is_some())
 }
@@ -217,7 +217,7 @@ fn read(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<Record>, Sto
     found.map(|json| codec::decode(&json)).transpose()
 }
 
-/// The change that puts the secret under the current master key, if it is under an earlier one.
+/// Returns the change that seals the secret under the current master key, if it is under another.
 pub fn resealed(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -230,7 +230,7 @@ pub fn resealed(
     }))
 }
 
-/// Sets the gateway, or takes it away; answers when.
+/// The command to set the gateway, or to remove it; returns its moment.
 struct SetSms(Option<(SmsRoute, Option<String>, Sealed)>);
 
 impl Command for SetSms {

@@ -45,7 +45,7 @@ impl Workspace {
         self.perform_audited(command, entry).await
     }
 
-    /// The test phones, in order.
+    /// Returns the test phones, in order.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -79,7 +79,7 @@ fn read(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<Record>, Sto
     found.map(|json| codec::decode(&json)).transpose()
 }
 
-/// The change that puts the codes under the current master key, if they are under an earlier one.
+/// Returns the change that seals the codes under the current master key, if they are not.
 pub fn resealed(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -92,7 +92,7 @@ pub fn resealed(
     }))
 }
 
-/// Sets the test phones, or takes them away.
+/// The command to set the test phones, or to remove them.
 struct SetTestPhones {
     phones: Arc<TestPhones>,
     record: Option<Vec<u8>>,

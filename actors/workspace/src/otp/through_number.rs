@@ -1,7 +1,7 @@
-//! Chooses the number that a one-time password leaves through.
+//! Chooses the number through which a one-time password leaves.
 //!
-//! It is noted of the request only where there is a choice, and of its contact too, in the commit
-//! that accepts it. With one number nothing is looked up and nothing is noted.
+//! The choice is noted of the request only if there is one, and of its contact too, in the commit
+//! that accepts the request. With one number nothing is looked up and nothing is noted.
 
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ use crate::core::otp::types::{SendOtp, SendOtpError};
 use crate::core::otp::{delivery, languages};
 use crate::core::sticky::{self, Moved};
 
-/// Sets the number of a send: the one that it names, or the contact's, or another one at once while
-/// that is down. `None` where there is no choice.
+/// Sets the number of a send: the one that it names, or the contact's, or another one.
+///
+/// Another one is chosen at once while the contact's is down. `None` if there is no choice.
 pub(crate) fn resolve(
     command: &mut SendOtp,
     context: &Context<'_>,
@@ -42,7 +43,7 @@ pub(crate) fn resolve(
     Ok(through)
 }
 
-/// The number of a contact for a code in this language, or another one at once while that is down.
+/// Returns a contact's number for a code in this language, or another one at once if it is down.
 fn choose(
     context: &Context<'_>,
     phone: Phone,
@@ -52,7 +53,7 @@ fn choose(
     sticky::choose(context, &phone.into(), Duration::ZERO, carries)
 }
 
-/// What is to be noted if a number becomes the contact's with a send.
+/// Returns the note to write if a number becomes the contact's with a send.
 pub(crate) fn to_note(
     context: &Context<'_>,
     phone: Phone,
@@ -89,8 +90,7 @@ pub(crate) fn move_code(
     }
 }
 
-/// The number that a request moves to as it is sent again, because its own is down, and what is to
-/// be noted of its contact then.
+/// Returns the number for a resend if the request's own is down, and the note of its contact.
 pub(crate) fn of_resend(
     context: &Context<'_>,
     id: RequestId,
@@ -111,10 +111,10 @@ pub(crate) fn of_resend(
 
 /// A request that is sent again through another number.
 pub(crate) struct MovedResend {
-    /// That number.
+    /// The new number.
     pub(crate) number: NumberId,
-    /// Whose it becomes.
+    /// The contact whose number it becomes.
     pub(crate) contact: PartyId,
-    /// What is to be noted of them, once the code is on its way.
+    /// The note of the contact, written once the code is on its way.
     pub(crate) noted: Option<Vec<u8>>,
 }
