@@ -1,4 +1,4 @@
-//! What callers ask of a workspace about messages.
+//! The operations of callers on messages.
 
 use crate::Workspace;
 use crate::broadcasts;
@@ -16,8 +16,10 @@ use crate::messages::upload::Uploaded;
 use crate::messages::waiting;
 
 impl Workspace {
-    /// Accepts a message: when this answers it is durable and on its way. With an idempotency key a
-    /// second call with the key and the same body answers what the first did, for a day.
+    /// Accepts a message: on return it is durable and on its way.
+    ///
+    /// With an idempotency key, a second call with the key and the same body returns the answer of
+    /// the first, for a day.
     ///
     /// # Errors
     /// [`SendMessageError`]: no number, a closed window, no credits, or not now; or the key was
@@ -37,11 +39,11 @@ impl Workspace {
         }
     }
 
-    /// Has the file uploaded that a message could not be sent without. Gives why the channel does
-    /// not take it, if it does not.
+    /// Has the file uploaded that a message needs. Returns the channel's refusal, if it refuses the
+    /// file.
     ///
     /// # Errors
-    /// What refused the message for another reason; or the content is missing, or the channel
+    /// The refusal of the message for another reason; or the content is missing, or the channel
     /// cannot be reached.
     async fn uploaded(
         &self,
@@ -62,8 +64,7 @@ impl Workspace {
         }
     }
 
-    /// The same, and then waits for what the channel makes of the message, until `patience` is
-    /// over.
+    /// Sends a message, and waits for the channel's answer until `patience` is over.
     ///
     /// # Errors
     /// Those of [`send_message`](Self::send_message).
@@ -102,8 +103,9 @@ impl Workspace {
         self.perform(Idempotent { key, command }).await
     }
 
-    /// Where a message stands, one of a broadcast too, of which no moments are known; `None` when
-    /// there is none of that id.
+    /// Returns the state of a message, also of a broadcast's, for which no moments are known.
+    ///
+    /// `None` if there is none of that id.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.

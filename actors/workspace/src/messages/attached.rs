@@ -1,4 +1,4 @@
-//! The file that a message has, and what the channel calls it.
+//! The file of a message, and the channel's id of the file.
 
 use postrider_channel::Failure;
 use postrider_domain::unavailable::Unavailable;
@@ -13,12 +13,15 @@ use crate::messages::content::{content_key, decode};
 use crate::messages::record::MessageState;
 use crate::messages::send::SendMessageError;
 
-/// Codes by which the channel refuses a message that may be about its file: a parameter that is
-/// none or not allowed, and media that cannot be got or sent.
+/// The error codes of refusals that may be about the message's file.
+///
+/// They are for a parameter that is invalid or not allowed, and for media that cannot be fetched or
+/// sent.
 const ABOUT_FILES: [u32; 4] = [100, 131_009, 131_052, 131_053];
 
-/// Puts the channel's id of a message's file into its object, unless the channel has `refused` the
-/// file. Gives which file it is.
+/// Puts the channel's id of a message's file into its object, unless the channel has `refused` it.
+///
+/// Returns the id of the file.
 ///
 /// # Errors
 /// [`SendMessageError`]: there is no such file, or of another kind, or it must be uploaded first.
@@ -37,7 +40,7 @@ pub(super) fn attach(
     let state = state.filter(|state| fits(object.kind, &state.mime_type)).ok_or(unknown)?;
     let known = context.connected.iter().find(|known| known.id == number);
     if known.is_some_and(|known| known.account.is_none()) {
-        // It has no place for files; whoever is behind it knows ours.
+        // Its sandbox has no place for files; the receiver knows our ids.
         object.insert("id", &id.to_string());
     } else if !refused {
         let uploaded = state.channel_id(number, context.now());
@@ -47,8 +50,10 @@ pub(super) fn attach(
     Ok(Some(WrittenMedia { media_id: id, mime_type, filename }))
 }
 
-/// Doubts what the channel calls the file of a message that it refused, at once or by a callback,
-/// where that may be why: it may have forgotten the file. The next message has it uploaded again.
+/// Doubts the channel's id of the file of a message that it refused, at once or by a callback.
+///
+/// It does so if that may be the reason: the channel may have forgotten the file. The next message
+/// has the file uploaded again.
 pub(super) fn doubt(
     context: &mut Context<'_>,
     refused: &MessageState,
@@ -72,7 +77,7 @@ pub(super) fn doubt(
     media.map_or(Ok(()), |media| doubt_upload(context, media, (refused.number, refused.created_at)))
 }
 
-/// The file of a message.
+/// Returns the file of a message.
 pub(super) fn file_of<T>(content: &MessageContent<T>) -> Option<MediaId> {
     match content {
         MessageContent::Object(object) => object.media,
@@ -80,7 +85,7 @@ pub(super) fn file_of<T>(content: &MessageContent<T>) -> Option<MediaId> {
     }
 }
 
-/// Whether a message of this kind can have a file of this type. Every file can be a document.
+/// Returns whether a message of this kind can have a file of this type. Any file can be a document.
 fn fits(kind: MessageKind, mime_type: &str) -> bool {
     match kind {
         MessageKind::Image => matches!(mime_type, "image/jpeg" | "image/png"),

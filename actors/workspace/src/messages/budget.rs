@@ -1,6 +1,6 @@
 //! Single messages and the budgets of their numbers' portfolios.
 //!
-//! A template that goes outside of an open window counts. It is claimed only while there is room;
+//! A template message outside of an open window counts. It is claimed only while there is room;
 //! until then it waits, and its life goes on.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::core::view::unreadable;
 use crate::messages::record::MessageState;
 use crate::messages::service_window::{self, window_end};
 
-/// The limit of a portfolio, with what earlier commands have changed.
+/// Returns the limit of a portfolio, with the changes by earlier commands.
 pub(crate) fn limit_in(context: &Context<'_>, id: &str) -> Result<PortfolioLimit, Unavailable> {
     let place = (&context.core.id, id);
     if let Some(known) = context.portfolios.limit(place) {
@@ -33,7 +33,7 @@ pub(crate) fn limit_in(context: &Context<'_>, id: &str) -> Result<PortfolioLimit
     Ok(limit)
 }
 
-/// The portfolio of a connected number, if it is in one.
+/// Returns the portfolio of a connected number, if it has one.
 fn portfolio(context: &Context<'_>, number: NumberId) -> Option<Box<str>> {
     let info: &NumberInfo = context.connected.iter().find(|info| info.id == number)?;
     portfolio_of(info).map(Box::from)
@@ -48,8 +48,9 @@ fn put(context: &mut Context<'_>, rows: Vec<RowChange>) {
     }
 }
 
-/// Counts the recipient of a template that is about to be handed over. Returns whether it may be:
-/// whether the recipient counts already or has an open window, or there is room.
+/// Counts the recipient of a template that is about to be handed over.
+///
+/// Returns whether it may be: the recipient counts already or has an open window, or there is room.
 pub(super) fn count(context: &mut Context<'_>, state: &MessageState) -> Result<bool, Unavailable> {
     count_if(context, of_message(state), false)
 }
@@ -62,7 +63,7 @@ pub(crate) fn count_code(
     count_if(context, of, true).map(drop)
 }
 
-/// What a message is counted by.
+/// Returns the recipient, the number and the mark by which a message is counted.
 const fn of_message(state: &MessageState) -> (&PartyId, NumberId, MessageMark) {
     (&state.to, state.number, MessageMark::of(state.message_id.as_bytes()))
 }
@@ -91,7 +92,7 @@ fn count_if(
     Ok(true)
 }
 
-/// Whether a number may claim a message that waits.
+/// Returns whether a number may claim a message that waits.
 pub(crate) fn may_claim(
     context: &mut Context<'_>,
     id: MessageId,
@@ -99,7 +100,7 @@ pub(crate) fn may_claim(
 ) -> Result<bool, Unavailable> {
     let unsent = &context.core.hot.messages;
     let is_elsewhere = unsent.number(id).is_some_and(|own| own != number);
-    // One that is over or with another number is not claimed at all.
+    // A message that is over or with another number is not claimed at all.
     let is_counted = unsent.is_claimed(id) || is_elsewhere || !unsent.contains(id);
     if is_counted || portfolio(context, number).is_none() {
         return Ok(true);
@@ -110,7 +111,7 @@ pub(crate) fn may_claim(
     }
 }
 
-/// Gives back what was counted of a message that was surely not sent.
+/// Gives back the count of a message that was surely not sent.
 pub(super) fn give_back(
     context: &mut Context<'_>,
     state: &MessageState,
@@ -137,7 +138,7 @@ fn give_back_of(
     Ok(())
 }
 
-/// Gives back what was counted of a message whose number gives its claim up.
+/// Gives back the count of a message whose number releases its claim.
 pub(crate) fn release(context: &mut Context<'_>, id: MessageId) -> Result<(), Unavailable> {
     match MessageState::get(context, id)? {
         Some(state) => give_back(context, &state),
@@ -145,7 +146,7 @@ pub(crate) fn release(context: &mut Context<'_>, id: MessageId) -> Result<(), Un
     }
 }
 
-/// Gives back what was counted of a code that was surely not sent.
+/// Gives back the count of a code that was surely not sent.
 pub(crate) fn give_back_code(
     context: &mut Context<'_>,
     of: (&PartyId, NumberId, MessageMark),
@@ -153,14 +154,14 @@ pub(crate) fn give_back_code(
     give_back_of(context, of)
 }
 
-/// Connected numbers of one portfolio, and what is left of its budget.
+/// Connected numbers of one portfolio, and the rest of its budget.
 pub(crate) struct Room {
     pub(crate) numbers: Vec<NumberId>,
-    /// For how many new people; nothing: for as many as one likes.
+    /// The number of new people that there is room for; `None` if it is unlimited.
     pub(crate) left: Option<u32>,
 }
 
-/// What is left of the budgets of the connected numbers' portfolios.
+/// Returns the rest of the budgets of the connected numbers' portfolios.
 pub(crate) fn rooms(context: &Context<'_>) -> Result<Vec<Room>, Unavailable> {
     let mut all: BTreeMap<&str, Vec<NumberId>> = BTreeMap::new();
     for info in context.connected {
@@ -182,8 +183,9 @@ fn left_of(context: &Context<'_>, id: &str) -> Result<Option<u32>, Unavailable> 
     Ok(Some(limit.saturating_sub(used)))
 }
 
-/// Numbers without room, with who may be written to through them nevertheless. A window counts once
-/// it is committed.
+/// Returns the numbers without room, and a check of who may be written to through them anyway.
+///
+/// A window counts once it is committed.
 pub(crate) fn full_numbers(
     (portfolios, store): (&Arc<Portfolios>, &Arc<dyn View>),
     workspace: &WorkspaceId,
@@ -205,7 +207,7 @@ pub(crate) fn full_numbers(
             let end = window_end(store.as_ref(), &workspace, info, &to);
             end.map(|end| end.is_some_and(|end| now < end))
         };
-        // What cannot be read leaves nothing out.
+        // An error of a read leaves nobody out.
         is_counted.unwrap_or(true) || is_open().unwrap_or(true)
     };
     FullNumbers::new(ids, Arc::new(needs_none))

@@ -23,7 +23,7 @@ use crate::messages::record::{MessageError, MessageState};
 /// The first byte of a record.
 const VERSION: u8 = 1;
 
-/// By how many milliseconds a moment is later than another one; damaged ones too have a difference.
+/// The milliseconds by which a moment is later than another; damaged ones have a difference too.
 type Later = i64;
 
 /// The order of the fields is part of the format.
@@ -36,9 +36,9 @@ struct Stored<'a> {
     template: Option<(&'a str, &'a str)>,
     error: Option<(&'a str, Option<u32>, &'a str)>,
     price: u64,
-    /// Than its id.
+    /// The difference to the moment of its id.
     created_at: Later,
-    /// This and all that follow: than when it was accepted.
+    /// This difference and all that follow are to the moment at which it was accepted.
     give_up_at: Later,
     unknown_at: Option<Later>,
     held_at: Option<Later>,
@@ -63,7 +63,7 @@ const fn moment(later: Later, than: Timestamp) -> Timestamp {
 }
 
 impl MessageState {
-    /// The message as its record.
+    /// Encodes the message as its record.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let than = self.created_at;
         let since = |at: Option<Timestamp>| at.map(|at| later(at, than));
@@ -106,7 +106,7 @@ impl MessageState {
     pub(crate) fn decode(id: MessageId, bytes: &[u8]) -> Result<Self, StoreError> {
         let stored = match bytes {
             [VERSION, stored @ ..] => stored,
-            // No JSON begins with a control character.
+            // No JSON starts with a control character.
             [version @ 2..b' ', ..] => {
                 return Err(StoreError::Newer(format!("a message has version {version}")));
             }
@@ -157,7 +157,7 @@ impl MessageState {
         })
     }
 
-    /// Reads what is committed of a message.
+    /// Reads the committed state of a message.
     pub(crate) fn read(
         store: &dyn View,
         workspace: &WorkspaceId,
@@ -167,7 +167,7 @@ impl MessageState {
         found.map(|bytes| Self::decode(id, &bytes)).transpose()
     }
 
-    /// Reads a message with what this and earlier commands have made of it.
+    /// Reads a message with the changes by this and earlier commands.
     pub(crate) fn get(context: &Context<'_>, id: MessageId) -> Result<Option<Self>, Unavailable> {
         let found = context.get(Table::Messages, &Self::key(&context.core.id, id))?;
         found.map(|bytes| Self::decode(id, &bytes).map_err(unreadable)).transpose()

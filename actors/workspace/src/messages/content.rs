@@ -1,4 +1,4 @@
-//! The content of a message is kept in a record of its own.
+//! The content of a message, stored in a record of its own.
 //!
 //! It is written once, read to hand the message over again, and deleted when the outcome of the
 //! message is known.
@@ -13,8 +13,9 @@ use postrider_store::{StoreError, Table, View};
 use crate::core::message_status::MessageStatus;
 use crate::messages::record::MessageState;
 
-/// The key of the content's record: that of the message, and one letter. The record is
-/// [`RenderedContent`].
+/// Returns the key of the content's record: that of the message, and one letter.
+///
+/// The record is [`RenderedContent`].
 pub(crate) fn content_key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], id.as_bytes(), b"c"].concat()
 }
@@ -27,7 +28,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<RenderedContent, StoreError> {
     })
 }
 
-/// The message as its number gets it.
+/// Returns the message in the form for its number.
 pub(crate) fn outbound(
     workspace: &WorkspaceId,
     state: &MessageState,
@@ -77,7 +78,7 @@ pub(crate) fn unsent(
     Ok(messages)
 }
 
-/// What was read, if it was there and not damaged.
+/// Returns a record that was read, if it exists and is not damaged.
 fn unless_damaged<T>(read: Option<Result<T, StoreError>>) -> Result<Option<T>, StoreError> {
     match read {
         Some(Err(StoreError::Damaged(_))) => Ok(None),
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
     use crate::messages::golden::queued;
 
-    /// What a damaged record holds is lost; what a newer version wrote is not.
+    /// The content of a damaged record is lost; that of a newer version is not.
     #[test]
     fn unsent_messages_of_a_newer_version_are_not_left_out() {
         let workspace: WorkspaceId = "acme".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Who was counted towards budgets of portfolios longer ago than they count.
+//! The sweep of recipients that count no more towards budgets of portfolios.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -8,13 +8,14 @@ use postrider_store::{StoreError, Table};
 use crate::core::portfolio::{behind_portfolio, is_past, of_workspace};
 use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
 
-/// How often it is looked for them.
+/// The interval of the search for them.
 const ROUND: Duration = Duration::from_secs(3600);
-/// Most portfolios of which one slice passes over what still counts.
+/// The maximum of portfolios in one slice whose counting rows are passed over.
 const LOOKS_MAX: usize = 500;
 
-/// Reads some of the rows that count no more, of all portfolios, those that nobody uses too. Of
-/// each the oldest come first, so it passes over the rest with one seek.
+/// Reads some of the rows that count no more, of all portfolios, also of unused ones.
+///
+/// Of each portfolio the oldest come first, so it passes over the rest with one seek.
 pub(crate) fn long_counted(
     look: &Look<'_>,
     cursor: &mut SweepCursor,
@@ -33,7 +34,7 @@ pub(crate) fn long_counted(
                     cursor.from = [&*prefix, &behind_portfolio(own)].concat();
                     return ControlFlow::Break(());
                 }
-                // A setting, or one that cannot be read.
+                // A setting, or an unreadable row.
                 None => {}
             }
             cursor.pass(key);
@@ -44,7 +45,7 @@ pub(crate) fn long_counted(
             break;
         }
         if is_end {
-            // The next round begins with the first portfolio.
+            // The next round starts with the first portfolio.
             cursor.from.clear();
             cursor.rest_until(look.now.plus(ROUND));
             break;
@@ -64,7 +65,7 @@ mod tests {
     use crate::sweep::Kept;
 
     const HOUR: Duration = ROUND;
-    /// Recipients of an hour.
+    /// The recipients of an hour.
     const EACH: u64 = 30;
 
     struct Rig {
@@ -84,7 +85,7 @@ mod tests {
             self.store.commit(Group::new(None, &changes)).unwrap();
         }
 
-        /// Deletes all that counts no more, in slices.
+        /// Deletes all rows that count no more, in slices.
         fn sweep(&mut self) {
             let kept = Kept { broadcasts: HOUR, messages: MessageOptions::default(), otps: HOUR };
             while self.cursor.is_due(self.now) {
@@ -117,7 +118,7 @@ mod tests {
         let setting = setting_key(&rig.workspace, "107");
         rig.commit([(setting, Some(b"{}".to_vec()))]);
         let portfolios = Portfolios::new(&MasterKeys::single([7; 32]));
-        // Of another workspace nothing is deleted.
+        // No row of another workspace is deleted.
         let of = |rig: &Rig, workspace: &WorkspaceId, portfolio: &str| -> Vec<RowChange> {
             let place = (workspace, portfolio);
             let count = |ledger: &mut crate::core::portfolio::Ledger| {
@@ -133,7 +134,7 @@ mod tests {
         };
         rig.commit(of(&rig, &other, "107"));
         let kept = rig.rows();
-        // One is used for the first hour only, and sorts before the other, which it begins like.
+        // One is used for the first hour only, and sorts before the other, of which it is a prefix.
         rig.commit(of(&rig, &rig.workspace, "10"));
         for hour in 0..24 * 4 {
             rig.now = rig.now.plus(HOUR);

@@ -47,7 +47,7 @@ fn state() -> MessageState {
     }
 }
 
-/// One as it is when it is accepted.
+/// Returns a message as it is when it is accepted.
 pub(super) fn queued() -> MessageState {
     let new = MessageState { error: None, unknown_at: None, held_at: None, ..state() };
     MessageState {
@@ -60,7 +60,7 @@ pub(super) fn queued() -> MessageState {
     }
 }
 
-/// One with whatever a message can have, of which some moments are before it.
+/// Returns a message with everything that one can have; some moments are before its own.
 fn with_all() -> MessageState {
     let metadata = [("é".to_owned(), "1".to_owned())].into();
     MessageState {

@@ -18,19 +18,19 @@ use postrider_store::{Direction, StoreError, Table, View};
 use crate::messages::record::MessageState;
 use crate::newest_first;
 
-/// What messages are found by.
+/// The search key of messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum By<'a> {
-    /// Who gets them.
+    /// The recipient.
     To(&'a PartyId),
-    /// What their sender calls them.
+    /// The sender's reference for the message.
     Reference(&'a str),
-    /// What the channel calls them.
+    /// The channel's id of the message.
     Channel(&'a str),
 }
 
 impl By<'_> {
-    /// What the keys of these messages begin with.
+    /// Returns the key prefix of these messages.
     pub(crate) fn prefix(self, workspace: &WorkspaceId) -> Vec<u8> {
         self.followed_by(workspace, &[])
     }
@@ -49,7 +49,7 @@ impl By<'_> {
     }
 }
 
-/// The keys of all entries of a message.
+/// Returns the keys of all entries of a message.
 pub(crate) fn keys(
     workspace: &WorkspaceId,
     state: &MessageState,
@@ -62,7 +62,7 @@ pub(crate) fn keys(
     [to].into_iter().chain(reference).chain(channel)
 }
 
-/// The newest message that the channel calls so.
+/// Returns the newest message with this channel id.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -75,7 +75,7 @@ pub(crate) fn called_by_channel(
     newest.map_or(Ok(None), |id| MessageState::read(store, workspace, id))
 }
 
-/// Ids of the index before an id, newest first: at most `limit`.
+/// Returns ids of the index before an id, newest first: at most `limit`.
 pub(crate) fn before(
     store: &dyn View,
     prefix: &[u8],

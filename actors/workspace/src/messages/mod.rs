@@ -1,4 +1,4 @@
-//! Single messages: accepted, handed over, and followed until it is known what became of them.
+//! Single messages: accepted, handed over, and followed until their outcome is known.
 
 mod api;
 mod attached;

@@ -9,8 +9,9 @@ use crate::core::sticky::{self, Moved};
 use crate::messages::record::MessageState;
 use crate::templates::find_template;
 
-/// Moves a message made of a template that the number `from` has returned, unless its sender has
-/// named its number. Its contact stays with the new number.
+/// Moves a message made of a template that the number `from` has returned.
+///
+/// A message whose sender has named its number stays. Its contact stays with the new number.
 pub(crate) fn move_message(
     context: &mut Context<'_>,
     id: MessageId,
@@ -35,8 +36,7 @@ pub(crate) fn move_message(
     };
     let pool = &context.core.pool;
     let own = pool.account(from);
-    // What it was accepted with, its parameters, price and opt-out rule, is of one account's
-    // template.
+    // Its parameters, price and opt-out rule are of one account's template.
     let has_template = |account: Option<&str>| {
         own.is_none_or(|own| own == account)
             && template.as_ref().is_some_and(|template| template.is_approved(pool, account))

@@ -1,4 +1,4 @@
-//! Where a message stands, and how it moves on.
+//! The state of a message, and its transitions.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use postrider_domain::{
 
 use crate::core::message_status::MessageStatus;
 
-/// Why a message failed.
+/// The reason why a message failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageError {
     /// `channel_refused` or `not_sent_in_time`.
     pub reason: Box<str>,
-    /// The channel's error code, where it gave one.
+    /// The channel's error code, if it gave one.
     pub code: Option<u32>,
-    /// The channel's explanation; empty where it gave none.
+    /// The channel's explanation; empty if it gave none.
     pub details: Box<str>,
 }
 
 impl MessageError {
-    /// The error in the payload of an event.
+    /// Returns the error in the payload of an event.
     pub(crate) fn event_data(&self) -> MessageErrorData {
         let Self { reason, code, details } = self.clone();
         MessageErrorData { reason, code, details }
@@ -39,49 +39,48 @@ impl MessageError {
 pub struct MessageState {
     /// The message.
     pub message_id: MessageId,
-    /// Who gets it.
+    /// The recipient.
     pub to: PartyId,
-    /// What kind it is.
+    /// The kind of the message.
     pub kind: MessageKind,
-    /// The template that it is made of, if it is one.
+    /// The template of which it is made, if any.
     #[serde(default)]
     pub template: Option<TemplateName>,
-    /// How far it has come.
+    /// The status.
     pub status: MessageStatus,
-    /// Why it failed, if it did.
+    /// The reason for its failure, if it failed.
     #[serde(default)]
     pub error: Option<MessageError>,
-    /// The number that it leaves through.
+    /// The number through which it leaves.
     pub number: NumberId,
-    /// Credits that were paid for it.
+    /// The credits that were paid for it.
     pub price: u64,
-    /// When it was accepted.
+    /// The time at which it was accepted.
     pub created_at: Timestamp,
-    /// After this it is not worth sending.
+    /// The time after which it is not worth sending.
     pub give_up_at: Timestamp,
-    /// When it became known that no answer comes.
+    /// The time at which it became known that no answer comes.
     #[serde(default)]
     pub unknown_at: Option<Timestamp>,
-    /// When the channel took it and held it back.
+    /// The time at which the channel took it and held it back.
     #[serde(default)]
     pub held_at: Option<Timestamp>,
-    /// When the channel took it.
+    /// The time at which the channel took it.
     #[serde(default)]
     pub sent_at: Option<Timestamp>,
-    /// When it was delivered.
+    /// The time of its delivery.
     #[serde(default)]
     pub delivered_at: Option<Timestamp>,
-    /// When it was opened.
+    /// The time at which it was opened.
     #[serde(default)]
     pub read_at: Option<Timestamp>,
-    /// When it failed.
+    /// The time of its failure.
     #[serde(default)]
     pub failed_at: Option<Timestamp>,
-    /// What its sender notes of it.
+    /// The sender's notes.
     #[serde(default)]
     pub notes: SenderNotes,
-    /// Whether its sender has named its number, or it answers a message: it leaves through no
-    /// other.
+    /// Set if its sender has named its number, or it answers a message: it leaves through no other.
     #[serde(default)]
     pub pinned: bool,
     /// The provider's id of the message that it answers, if it answers one.
@@ -90,13 +89,14 @@ pub struct MessageState {
     /// The provider's id of the message, once that is known.
     #[serde(default)]
     pub provider_id: Option<Box<str>>,
-    /// The file that it has, where that was uploaded here.
+    /// The file that it has, if that was uploaded here.
     #[serde(default)]
     pub media: Option<MediaId>,
-    /// The broadcast that it is of; no record of a single message has it.
+    /// The broadcast of which it is a part; no record of a single message has it.
     #[serde(skip)]
     pub broadcast: Option<BroadcastId>,
-    /// Whether that leaves through several numbers: which one took the message is not kept.
+    /// Set if the broadcast leaves through several numbers: the number of the message is not
+    /// stored.
     #[serde(skip)]
     pub of_several: bool,
 }
@@ -109,7 +109,7 @@ impl std::fmt::Debug for MessageState {
     }
 }
 
-/// What is learned of a message after it was accepted.
+/// A fact about a message that becomes known after it was accepted.
 #[derive(Debug, Clone)]
 pub(crate) enum Learned {
     Unknown,
@@ -121,7 +121,7 @@ pub(crate) enum Learned {
 }
 
 impl MessageState {
-    /// A message that is accepted at the moment of its id, for a number at a price.
+    /// Creates a message that is accepted at the moment of its id, for a number at a price.
     pub(super) fn new(
         message_id: MessageId,
         to: PartyId,
@@ -156,18 +156,19 @@ impl MessageState {
         }
     }
 
-    /// What the keys of a workspace's messages begin with.
+    /// Returns the key prefix of a workspace's messages.
     pub(crate) fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
         [workspace.as_str().as_bytes(), &[0]].concat()
     }
 
-    /// The key of a message's record.
+    /// Returns the key of a message's record.
     pub fn key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
         [workspace.as_str().as_bytes(), &[0], id.as_bytes()].concat()
     }
 
-    /// Takes up what was learned at `at`. Returns whether it changed anything: a message never goes
-    /// back, does not fail once it was delivered, and fails once.
+    /// Applies a fact that became known at `at`. Returns whether it changed anything.
+    ///
+    /// A message never goes back, does not fail once it was delivered, and fails once.
     pub(crate) fn learn(&mut self, learned: Learned, at: Timestamp) -> bool {
         use MessageStatus::{Delivered, Failed, Held, Read, Sent, Unknown};
         let next = match learned {
@@ -194,26 +195,26 @@ impl MessageState {
         true
     }
 
-    /// The number that it leaves through, where that is known.
+    /// Returns the number through which it leaves, if that is known.
     #[must_use]
     pub fn known_number(&self) -> Option<NumberId> {
         (!self.of_several).then_some(self.number)
     }
 
-    /// The last moment that is known of it.
+    /// Returns the last known moment of the message.
     pub(crate) fn last_moment(&self) -> Timestamp {
         let first = [self.unknown_at, self.held_at];
         let later = [self.sent_at, self.delivered_at, self.read_at];
         first.into_iter().chain(later).flatten().fold(self.created_at, Timestamp::max)
     }
 
-    /// Whether it has been unknown for so long that it stays so.
+    /// Returns whether it has been unknown for so long that it stays so.
     pub(crate) fn stays_unknown(&self, now: Timestamp, unknown_after: Duration) -> bool {
         let long_ago = self.unknown_at.is_some_and(|at| at.plus(unknown_after) <= now);
         self.status == MessageStatus::Unknown && long_ago
     }
 
-    /// The event of its status; none of a message whose answer got lost.
+    /// Returns the event of its status; none of a message whose answer got lost.
     pub(crate) fn event(&self) -> Option<PublicEvent> {
         let kind = match self.status {
             MessageStatus::Queued => EventKind::MessageQueued,
@@ -244,7 +245,7 @@ impl MessageState {
 mod tests {
     use super::*;
 
-    /// A text that a phone is sent.
+    /// Returns a text to a phone with this status.
     fn state(status: MessageStatus) -> MessageState {
         let to = PartyId::Phone("+15550123456".parse().unwrap());
         let text = RenderedContent::Text("hello".parse().unwrap());

@@ -1,10 +1,10 @@
-//! Why a reply in a conversation is refused.
+//! The reasons to refuse a reply in a conversation.
 
 use postrider_domain::Unavailable;
 
 use crate::messages::SendMessageError;
 
-/// Why a reply was not accepted. It cost nothing.
+/// The reason why a reply was not accepted. It cost nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// The workspace has no such conversation.

@@ -1,4 +1,4 @@
-//! Accepting a message.
+//! The acceptance of a message.
 
 use std::time::Duration;
 
@@ -36,34 +36,34 @@ use crate::messages::record::MessageState;
 use crate::messages::settle;
 use crate::messages::spoken_of::SpokenOf;
 
-/// Asks for a message to be sent.
+/// A request to send a message.
 #[derive(Debug, Clone)]
 pub struct SendMessage {
-    /// Who gets it.
+    /// The recipient.
     pub to: PartyId,
-    /// What it says.
+    /// The content.
     pub content: MessageContent,
     /// The message that it answers, of the same conversation.
     pub answers: Option<MessageId>,
-    /// What its sender notes of it.
+    /// The sender's notes.
     pub notes: SenderNotes,
-    /// The number that it is to leave through, by its id or its phone; `None`: the contact's.
+    /// The number through which it is to leave, by its id or its phone; `None`: the contact's.
     pub from: Option<Box<str>>,
 }
 
 /// A message was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageSent {
-    /// Names the message from now on.
+    /// The id of the message in every later call.
     pub message_id: MessageId,
-    /// `Queued`, or what became of it for somebody who waited for that.
+    /// `Queued`, or the outcome for a caller that waited for it.
     pub status: MessageStatus,
-    /// The number that it leaves through; `None` of a mail.
+    /// The number through which it leaves; `None` for a mail.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "records::if_kept")]
     pub number: Option<NumberId>,
 }
 
-/// Why a message was not accepted. It cost nothing.
+/// The reason why a message was not accepted. It cost nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendMessageError {
     /// The workspace has no messaging number.
@@ -78,16 +78,16 @@ pub enum SendMessageError {
          may be sent"
     )]
     WindowClosed,
-    /// The template cannot be sent so.
+    /// The template cannot be sent.
     #[error(transparent)]
     Template(#[from] UseTemplateError),
-    /// The template is marketing, and the recipient wants none.
+    /// The template is marketing, and the recipient has opted out of it.
     #[error("the recipient has opted out of marketing")]
     OptedOut,
     /// The template is for authentication, and the recipient is not given by phone.
     #[error("an authentication template goes to a phone only")]
     RecipientNeedsPhone,
-    /// It is about a message that is not of the conversation, or that the channel has no id of.
+    /// It is about a message that is not of the conversation, or of which the channel has no id.
     #[error("no such message in the conversation with the recipient")]
     UnknownMessage,
     /// There is no such file, or one of another kind.
@@ -96,7 +96,7 @@ pub enum SendMessageError {
         /// The kind of the message.
         kind: MessageKind,
     },
-    /// The channel does not have the file behind this number. Whoever sends has it uploaded.
+    /// The channel does not have the file for this number. The sender has it uploaded.
     #[error("the file must be uploaded first")]
     NotUploaded {
         /// The number.
@@ -112,7 +112,7 @@ pub enum SendMessageError {
         /// The balance.
         available: u64,
     },
-    /// It cannot be taken now.
+    /// The message cannot be taken now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -121,31 +121,31 @@ pub enum SendMessageError {
 pub struct Send {
     /// The message.
     pub message: SendMessage,
-    /// The number that what it answers was written to; nothing of one that answers nothing.
+    /// The number to which the answered message was written; `None` if it answers none.
     pub through: Option<NumberId>,
     /// 80 random bits that make its id unique.
     pub unique: u128,
-    /// Who waits for the channel's answer.
+    /// The caller that waits for the channel's answer.
     pub waiter: Option<Waiter>,
-    /// Why the channel did not take the message's file.
+    /// The channel's refusal of the message's file.
     pub refused: Option<Failure>,
 }
 
-/// Which number a message is to leave through.
+/// The candidates for the number of a message.
 #[derive(Clone, Copy)]
 struct Wanted {
-    /// The one that its sender names.
+    /// The number that its sender names.
     from: Option<NumberId>,
-    /// The one that what it replies to was written to.
+    /// The number to which the answered message was written.
     through: Option<NumberId>,
-    /// The one that the recipient last wrote to.
+    /// The number to which the recipient last wrote.
     written_to: Option<NumberId>,
 }
 
 /// A message that may be sent.
 struct Checked {
     number: NumberId,
-    /// Whether another number may take it over.
+    /// Set if another number may take it over.
     may_move: bool,
     price: u64,
     content: RenderedContent,
@@ -165,7 +165,7 @@ impl Command for Send {
         let named =
             |name: Box<str>| sticky::named(context, &name).ok_or(SendMessageError::UnknownNumber);
         let from = from.map(named).transpose()?;
-        // Before anything is changed: what can fail is done first.
+        // Fallible steps come first, before anything is changed.
         let conversation = conversations::of_party(context, &to)?;
         let written_to = through.or_else(|| conversation.as_ref().and_then(|it| it.number));
         let wanted = Wanted { from, through, written_to };
@@ -176,7 +176,7 @@ impl Command for Send {
         spoken_of.complete(context, &mut content)?;
         let has_refused = refused.is_some();
         let media = attached::attach(context, number, &mut content, has_refused)?;
-        // Only its own number knows what it answers.
+        // Only its own number knows the message that it answers.
         let is_pinned = from.is_some() || answers.is_some();
         may_send(context, (number, may_move && !is_pinned), price)?;
         let now = context.now();
@@ -190,7 +190,7 @@ impl Command for Send {
         let state =
             MessageState { give_up_at, notes, pinned: is_pinned, answers, media: file, ..new };
         let place = queue(context, &state, refused.is_none())?;
-        // What follows does not fail, so that nothing is left of a message that is refused.
+        // The rest does not fail, so a refused message leaves no changes.
         sticky::put(context, &state.to, used);
         context.core.set_credits(context.core.credits - price, context.effects);
         if let Some(event) = state.event() {
@@ -217,8 +217,10 @@ impl Command for Send {
     }
 }
 
-/// Makes a message one that is to be sent. Where its number has a place for it, and it leaves, it
-/// goes out as soon as this is durable, with no commit between the two.
+/// Queues a message to be sent.
+///
+/// If its number has a place for it, and it leaves, it is sent once this is durable. There is no
+/// commit between the two.
 fn queue(
     context: &mut Context<'_>,
     state: &MessageState,
@@ -227,7 +229,7 @@ fn queue(
     let id = state.message_id;
     let slot = context.number(state.number).filter(|_| leaves);
     let mut place = slot.and_then(|slot| slot.take_place());
-    // One that the budget has no room for asks again from its number's queue.
+    // A message without room in the budget asks again from its number's queue.
     let counts = place.is_some() && state.template.is_some();
     if counts && !budget::count(context, state)? {
         place = None;
@@ -240,7 +242,7 @@ fn queue(
     Ok(place)
 }
 
-/// Writes a new message: its record, its content, and what it is found by.
+/// Writes a new message: its record, its content, and its index entries.
 fn write(context: &mut Context<'_>, state: &MessageState, content: &RenderedContent) {
     let workspace = context.core.id.clone();
     context.put(Table::Messages, content_key(&workspace, state.message_id), content.to_bytes());
@@ -250,8 +252,9 @@ fn write(context: &mut Context<'_>, state: &MessageState, content: &RenderedCont
     }
 }
 
-/// Checks the content against the rules of its kind: renders a template, chooses the number, and
-/// gives the price.
+/// Checks the content against the rules of its kind: renders a template, and chooses the number.
+///
+/// Returns the price too.
 fn check(
     context: &Context<'_>,
     to: &PartyId,
@@ -275,9 +278,11 @@ fn check(
     Ok(Checked { number, may_move, price, content })
 }
 
-/// The number for free-form content, which the channel accepts only while a conversation window is
-/// open: that of the number that the recipient last wrote to, if it is still connected, or of
-/// another one. If its sender names one, no other will do.
+/// Returns the number for free-form content.
+///
+/// The channel accepts it only while a conversation window is open. It is that of the number to
+/// which the recipient last wrote, if it is still connected, or of another one. If the sender names
+/// one, no other will do.
 fn open_number(
     context: &Context<'_>,
     to: &PartyId,
@@ -295,8 +300,9 @@ fn open_number(
     Err(SendMessageError::WindowClosed)
 }
 
-/// The number for a template, with the template as that number's account has it. Marketing goes to
-/// nobody who has opted out of it.
+/// Returns the number for a template, with the template as that number's account has it.
+///
+/// Marketing is refused for a recipient who has opted out of it.
 fn template_through(
     context: &Context<'_>,
     to: &PartyId,
@@ -314,7 +320,7 @@ fn template_through(
             let patience = context.core.rules.messages.reassign_after;
             let own = sticky::choose(context, to, patience, has)?;
             match own.filter(is_stuck) {
-                // It would move nowhere later: what is sent is this account's template.
+                // It could not move later: its content is of this account's template.
                 Some(_) => sticky::choose(context, to, Duration::ZERO, has)?,
                 None => own,
             }
@@ -344,8 +350,9 @@ fn template_through(
     Ok((number, category, content))
 }
 
-/// Whether a message of this price can be paid for and taken by this number now, or by another one
-/// later if it may move.
+/// Checks whether a message of this price can be paid for and taken.
+///
+/// This number may take it now, or another one later if it may move.
 fn may_send(
     context: &Context<'_>,
     (number, may_move): (NumberId, bool),
@@ -366,8 +373,7 @@ fn may_send(
     }
 }
 
-/// Whether a number is up, or another one to which its messages move if they may: one of its
-/// account.
+/// Returns whether a number is up, or another one of its account if the message may move.
 fn takes(context: &Context<'_>, number: NumberId, may_move: bool) -> bool {
     let is_up = |id| context.down_for(id).is_none();
     let pool = &context.core.pool;

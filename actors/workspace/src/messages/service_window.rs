@@ -19,23 +19,23 @@ use crate::core::view::unreadable;
 use crate::sweep::{Look, RecordKeys};
 use postrider_domain::unavailable::Unavailable;
 
-/// How long it stays open.
+/// The time for which it stays open.
 const OPEN_FOR: Duration = Duration::from_secs(24 * 3600);
 
-/// The key of the window of a contact with a number.
+/// Returns the key of the window of a contact with a number.
 pub(crate) fn window_key(workspace: &WorkspaceId, line: NumberId, contact: &PartyId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], &own_key(line, contact)].concat()
 }
 
-/// What names a window within its workspace.
+/// Returns the name of a window within its workspace.
 pub(crate) fn own_key(line: NumberId, contact: &PartyId) -> Vec<u8> {
     [&line.as_bytes()[..], &contact.key_bytes()].concat()
 }
 
-/// Bytes of a phone's [`own_key`].
+/// The bytes of a phone's [`own_key`].
 const PHONE_KEY_BYTES: usize = 24;
 
-/// Splits names of windows that stand one behind the other: phones' first, then a person's id.
+/// Splits concatenated names of windows: phones' first, then a person's id.
 fn split(mut own_keys: &[u8]) -> Vec<&[u8]> {
     let mut names = Vec::new();
     while let Some((phone, rest)) = own_keys.split_at_checked(PHONE_KEY_BYTES)
@@ -48,13 +48,13 @@ fn split(mut own_keys: &[u8]) -> Vec<&[u8]> {
     names
 }
 
-/// The phones among the names of windows, as their keys have them.
+/// Returns the phones among the names of windows, as their keys have them.
 pub(crate) fn phones(own_keys: &[u8]) -> impl Iterator<Item = [u8; 8]> {
     let phones = split(own_keys).into_iter().filter(|name| name.len() == PHONE_KEY_BYTES);
     phones.filter_map(|name| name.last_chunk().copied()).collect::<Vec<_>>().into_iter()
 }
 
-/// The records of the windows with these names, as far as they have passed.
+/// Returns the records of the windows with these names that have passed.
 pub(crate) fn passed(look: &Look<'_>, own_keys: &[u8]) -> Result<RecordKeys, StoreError> {
     let mut keys = Vec::new();
     for name in split(own_keys) {
@@ -67,7 +67,7 @@ pub(crate) fn passed(look: &Look<'_>, own_keys: &[u8]) -> Result<RecordKeys, Sto
     Ok(keys)
 }
 
-/// Forgets the windows of a contact with the connected numbers, and which one was used last.
+/// Forgets the windows of a contact with the connected numbers, and the number that was used last.
 pub(crate) fn forget_all(context: &mut Context<'_>, contact: &PartyId) {
     for number in context.connected {
         for id in [number.line(), number.id] {
@@ -95,7 +95,7 @@ pub(crate) fn close(
     Ok(())
 }
 
-/// When the contact last wrote to the number.
+/// Returns when the contact last wrote to the number.
 pub(crate) fn last(
     context: &Context<'_>,
     number: NumberId,
@@ -110,7 +110,7 @@ pub(crate) fn last(
     Ok(last.max(read(context, &window_key(&context.core.id, number, contact))?))
 }
 
-/// When a contact's window with a number closes, or has closed, as it is committed.
+/// Returns when a contact's window with a number closes, or has closed, as committed.
 pub(crate) fn window_end(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -149,7 +149,7 @@ fn moment(bytes: Vec<u8>) -> Result<Timestamp, StoreError> {
     millis.map(Timestamp::from_millis).map_err(damaged)
 }
 
-/// Whether the number may answer the contact with free text.
+/// Returns whether the number may answer the contact with free text.
 pub(crate) fn is_open(
     context: &Context<'_>,
     number: NumberId,
@@ -159,7 +159,9 @@ pub(crate) fn is_open(
     Ok(last.is_some_and(|last| context.now() < last.plus(OPEN_FOR)))
 }
 
-/// The contact wrote to the number at `at`. Messages may come in any order: the latest counts.
+/// Notes that the contact wrote to the number at `at`.
+///
+/// Messages may come in any order: the latest counts.
 pub(crate) fn open(
     context: &mut Context<'_>,
     number: NumberId,

@@ -1,4 +1,4 @@
-//! Taking up what became of messages: the number's answers, and what the provider reports later.
+//! The outcomes of messages: the number's answers, and the provider's later reports.
 
 use crate::core::command::Context;
 use crate::idempotency;
@@ -20,10 +20,10 @@ use crate::messages::index::By;
 use crate::messages::record::{Learned, MessageError, MessageState};
 use crate::messages::send::MessageSent;
 
-/// Most characters of a channel's explanation that are kept.
+/// The maximum of characters of a channel's explanation that are stored.
 const DETAILS_CHARS_MAX: usize = 500;
 
-/// Takes the number's final answer. One that comes when the message is settled changes nothing.
+/// Applies the number's final answer. An answer to a settled message changes nothing.
 pub(crate) fn settle(
     context: &mut Context<'_>,
     id: MessageId,
@@ -54,8 +54,9 @@ pub(crate) fn settle(
     learn(context, id, (learned, failure), provider_id, context.now()).map(drop)
 }
 
-/// Takes what the provider reports of a message. It settles a message whose answer got lost. Gives
-/// whom the message went to, if it is known.
+/// Applies the provider's report on a message. It settles a message whose answer got lost.
+///
+/// Returns the recipient, if known.
 pub(crate) fn report(
     context: &mut Context<'_>,
     id: MessageId,
@@ -128,7 +129,7 @@ fn learn(
     }
     if context.core.hot.messages.contains(id) {
         context.core.perform(Event::MessageSettled { id }, context.effects);
-        // It is not handed over again, so nobody needs what it says.
+        // It is not handed over again, so its content is not needed.
         context.delete(Table::Messages, content_key(&context.core.id, id));
     }
     if state.status == MessageStatus::Failed {
@@ -143,7 +144,7 @@ fn learn(
     Ok(to)
 }
 
-/// Notes what the channel calls a message, if that is new.
+/// Notes the channel's id of a message, if it is new.
 fn name(context: &mut Context<'_>, state: &mut MessageState, provider_id: Option<&str>) -> bool {
     let Some(name) = provider_id.filter(|_| state.provider_id.is_none()) else { return false };
     state.provider_id = Some(name.into());
@@ -152,14 +153,14 @@ fn name(context: &mut Context<'_>, state: &mut MessageState, provider_id: Option
     true
 }
 
-/// Answers the sender who waits for what becomes of a message.
+/// Answers the sender who waits for the outcome of a message.
 fn answer_waiter(context: &mut Context<'_>, state: &MessageState) {
     let Some(waiter) = context.waiters.take(state.message_id) else { return };
     let status = state.status.as_answer();
     if let Some(record) = &waiter.kept_under {
         let number = Some(state.number);
         let sent = MessageSent { message_id: state.message_id, status, number };
-        // Where it cannot be read, the first answer stays; that was logged.
+        // If it cannot be read, the first answer stays; the error was logged.
         idempotency::replace(context, record, &sent).ok();
     }
     context.effects.resolve_waiter(waiter, (status, state.number));

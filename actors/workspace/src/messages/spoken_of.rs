@@ -1,4 +1,4 @@
-//! Messages that a new one answers or is about, and what the channel calls them.
+//! Messages that a new one answers or is about, and the channel's ids of them.
 
 use std::ops::ControlFlow;
 
@@ -20,22 +20,24 @@ use crate::core::view::unreadable;
 use crate::messages::record::MessageState;
 use crate::messages::send::SendMessageError;
 
-/// How many messages of a conversation are looked at for one: it is among those of its second,
-/// unless the channel's clock was ahead of ours when it came.
+/// The maximum of a conversation's messages to search for one.
+///
+/// The message is among those of its second, unless the channel's clock was ahead of ours when it
+/// came.
 const LOOKED_AT_MAX: usize = 200;
 
-/// Between whom a message is looked for.
+/// The two sides between whom a message is looked for.
 pub(super) struct SpokenOf<'a> {
-    /// Who gets the new message.
+    /// The recipient of the new message.
     pub(super) to: &'a PartyId,
     /// The conversation with them, if there is one.
     pub(super) conversation: Option<&'a Conversation>,
-    /// The number that the new message leaves through.
+    /// The number through which the new message leaves.
     pub(super) number: NumberId,
 }
 
 impl SpokenOf<'_> {
-    /// What the channel calls a message, of the workspace's or of the contact's.
+    /// Returns the channel's id of a message, of the workspace's or of the contact's.
     pub(super) fn channel_id(
         &self,
         context: &Context<'_>,
@@ -77,13 +79,13 @@ impl SpokenOf<'_> {
         Ok(state.provider_id.clone().or_else(own))
     }
 
-    /// A number without an account is a sandbox, which has no ids of its own.
+    /// Returns whether the number is a sandbox, which has no account and no ids of its own.
     fn is_sandbox(&self, context: &Context<'_>) -> bool {
         let known = context.connected.iter().find(|known| known.id == self.number);
         known.is_some_and(|known| known.account.is_none())
     }
 
-    /// What the channel calls a message of a broadcast, if it went to the recipient.
+    /// Returns the channel's id of a message of a broadcast, if it went to the recipient.
     fn of_broadcast(
         &self,
         context: &Context<'_>,
@@ -109,8 +111,9 @@ impl SpokenOf<'_> {
     }
 }
 
-/// What the channel calls a broadcast's message, if it is known; the outer `None`: it is none to
-/// this phone.
+/// Returns the channel's id of a broadcast's message, if it is known.
+///
+/// The outer `None` means that there is no such message to this phone.
 fn broadcast_name(
     (store, workspace): (&dyn View, &WorkspaceId),
     id: MessageId,
@@ -130,7 +133,7 @@ fn broadcast_name(
     Ok(None)
 }
 
-/// What the channel calls a message that the contact of a conversation wrote.
+/// Returns the channel's id of a message that the contact of a conversation wrote.
 fn find(store: &dyn View, prefix: &[u8], id: MessageId) -> Result<Option<Box<str>>, StoreError> {
     let second = Timestamp::from_millis(id.timestamp().as_secs() * 1000).as_millis().to_be_bytes();
     let [_, _, second @ ..] = second;

@@ -1,4 +1,4 @@
-//! Which messages are older than messages are kept.
+//! The sweep of messages past their retention time.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use crate::messages::index;
 use crate::messages::record::MessageState;
 use crate::sweep::{Look, NEVER, RecordKeys, SLICE_MAX, SweepCursor};
 
-/// How often it is looked for them.
+/// The interval of the search for them.
 const ROUND: Duration = Duration::from_secs(3600);
 
-/// Reads some of the messages that are older than they are kept. One that may still be sent, or
-/// settled by a report, stays until that is over.
+/// Reads some of the messages past their retention time.
+///
+/// A message that may still be sent, or settled by a report, stays until that is over.
 pub(crate) fn too_old(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<RecordKeys, StoreError> {
     let Some(kept_for) = look.kept.messages.kept_for else {
         cursor.rest_until(NEVER);
@@ -33,13 +34,13 @@ pub(crate) fn too_old(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<Recor
         if id.timestamp().plus(kept_for) > look.now {
             return ControlFlow::Break(());
         }
-        // The parts of a message go together.
+        // The parts of a message are deleted together.
         if part.is_empty() && keys.len() >= SLICE_MAX {
             next = look.now;
             return ControlFlow::Break(());
         }
         if part.is_empty() {
-            // One whose record cannot be read stays as it is; its readers get the error.
+            // A message whose record cannot be read stays; its readers get the error.
             let state = MessageState::decode(id, value).ok();
             let settled = state.filter(|state| is_settled(state, look));
             goes = settled.is_some().then_some(id);
@@ -58,7 +59,7 @@ pub(crate) fn too_old(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<Recor
     Ok(keys)
 }
 
-/// Whether nothing more is to be learned of a message that changes what it cost.
+/// Returns whether no later report can change the cost of a message.
 fn is_settled(state: &MessageState, look: &Look<'_>) -> bool {
     match state.status {
         MessageStatus::Queued => false,
@@ -78,7 +79,7 @@ mod tests {
     use crate::core::settings::MessageOptions;
     use crate::sweep::Kept;
 
-    /// All keys of a table.
+    /// Returns all keys of a table.
     fn keys_of(store: &MemoryStore, table: Table) -> Vec<Vec<u8>> {
         let mut keys = Vec::new();
         let visit = &mut |key: &[u8], _: &[u8]| {

@@ -1,4 +1,4 @@
-//! Uploading the file of a message to the channel, before the message is claimed.
+//! The upload of a message's file to the channel, before the message is claimed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,24 +15,24 @@ use crate::Workspace;
 use crate::media::{MediaState, NoteUpload};
 use crate::services::Services;
 
-/// Bytes that are read at once.
+/// The bytes of one read.
 const PART_BYTES: usize = 256 << 10;
-/// Parts that wait for the channel.
+/// The maximum of parts that wait for the channel.
 const PARTS_MAX: usize = 2;
-/// When it is worth to try again.
+/// The time after which another try is worthwhile.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// What became of an upload.
+/// The outcome of an upload.
 pub(crate) enum Uploaded {
-    /// The channel has the file, as far as there is one.
+    /// The channel has the file, if there is one.
     Done,
-    /// The channel refuses it.
+    /// The channel refuses the file.
     Refused(Failure),
-    /// Its content is missing, as after a restore without contents.
+    /// The content of the file is missing, as after a restore without contents.
     Missing,
 }
 
-/// One of those that want a file uploaded behind a number. Dropped last, it takes the entry away.
+/// A caller that wants a file uploaded for a number. The last one removes the entry when dropped.
 struct Turn {
     shared: Arc<Services>,
     key: (MediaId, NumberId),
@@ -40,16 +40,17 @@ struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // Whoever waits for it, or has it, has the lock too.
+        // A caller that waits for it, or has it, has the lock too.
         let uploads = &self.shared.media.uploads;
         uploads.remove_if(&self.key, |_, lock| Arc::strong_count(lock) <= 1);
     }
 }
 
 impl Workspace {
-    /// Has the channel take a file behind a number, unless it has it. Of several calls for the same
-    /// one uploads it, and the others wait. It goes on when nobody waits for it any more, so that a
-    /// large file gets there over a slow line.
+    /// Has the channel take a file for a number, unless it has the file.
+    ///
+    /// Of several calls for the same file one uploads it, and the others wait. The upload continues
+    /// without waiting callers, so that a large file is completed over a slow line.
     ///
     /// # Errors
     /// [`Unavailable`]: the channel cannot be reached, or the file not be read.
@@ -104,8 +105,9 @@ impl Workspace {
         }
     }
 
-    /// The content of a file in parts, each of which a thread that may block reads when it is
-    /// wanted: none waits for the channel.
+    /// Returns the content of a file in parts, of which none waits for the channel.
+    ///
+    /// A thread that may block reads each when it is wanted.
     async fn parts_of(
         &self,
         state: &MediaState,
@@ -114,7 +116,7 @@ impl Workspace {
         let (sender, parts) = mpsc::channel(PARTS_MAX);
         drop(tokio::spawn(async move {
             let mut from = 0;
-            // One that ends early makes the request fail, which has the whole length.
+            // A stream that ends early makes the request fail, which has the whole length.
             while let Ok(place) = sender.reserve().await {
                 let reading = tokio::task::spawn_blocking(move || {
                     let part = bytes.read_at(from, PART_BYTES);

@@ -1,4 +1,4 @@
-//! Finds which number was last used with a contact: by its newest message, and its conversation.
+//! Finds the number that was last used with a contact, by its newest message and its conversation.
 
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
@@ -11,7 +11,7 @@ use crate::core::view::unreadable;
 use crate::messages::index::{self, By};
 use crate::messages::record::MessageState;
 
-/// When a number was last used with a contact, and its line.
+/// Returns when a number was last used with a contact, and its line.
 pub(crate) fn used_with(
     context: &Context<'_>,
     contact: &PartyId,
@@ -22,7 +22,7 @@ pub(crate) fn used_with(
     Ok(sent.max(written_to).map(|(at, number)| (at, context.line(number))))
 }
 
-/// When the newest single message to a contact was accepted, and the number that it leaves through.
+/// Returns when the newest single message to a contact was accepted, and its number.
 pub(crate) fn newest_message(
     store: &dyn View,
     workspace: &WorkspaceId,

@@ -11,7 +11,7 @@ use crate::core::waiters::{OutcomeWaiter, Settled, Waiter};
 #[derive(Debug)]
 struct Caller {
     sender: oneshot::Sender<Settled>,
-    /// Whether it is decided that the caller gets the outcome, or that it has given up.
+    /// Set once it is decided that the caller gets the outcome, or that it has given up.
     decided: Arc<AtomicBool>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Waiting {
     decided: Arc<AtomicBool>,
 }
 
-/// A caller that will wait, and its sender.
+/// Creates a caller that will wait, and its sender.
 pub(crate) fn waiter(kept_under: Option<Vec<u8>>) -> (Waiter, Waiting) {
     let (sender, receiver) = oneshot::channel();
     let decided = Arc::new(AtomicBool::new(false));
@@ -46,8 +46,9 @@ impl OutcomeWaiter for Caller {
 }
 
 impl Waiting {
-    /// The outcome, if it comes before `patience` is over. What is on its way by then is
-    /// waited for: it only has to become durable.
+    /// Returns the outcome, if it comes before `patience` is over.
+    ///
+    /// An outcome on its way by then is awaited: it only has to become durable.
     pub(crate) async fn settled(mut self, patience: impl Future<Output = ()>) -> Option<Settled> {
         tokio::select! {
             biased;
