@@ -1,4 +1,4 @@
-//! The budgets of portfolios, as broadcasts use and show them.
+//! The use and the display of portfolios' budgets by broadcasts.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::core::portfolio::{Ledger, MessageMark, Portfolios, RowChange, limit_o
 use crate::core::records;
 use crate::messages::window_end;
 
-/// What budgets of a workspace are read and changed with.
+/// The means to read and change a workspace's budgets.
 pub(crate) struct Budgets<'a> {
     pub(crate) portfolios: &'a Portfolios,
     pub(crate) view: &'a dyn View,
@@ -24,11 +24,11 @@ pub(crate) struct Budgets<'a> {
 /// A portfolio that a broadcast sends from.
 struct Used {
     id: Box<str>,
-    /// Up to how many recipients it may send to; `None`: to all.
+    /// The maximum of recipients to send to; `None` for all.
     limit: Option<u32>,
 }
 
-/// A portfolio, if numbers have one, with those numbers.
+/// A portfolio, if the numbers have one, with those numbers.
 type UsedBy = (Option<Used>, Vec<NumberId>);
 
 /// Places of recipients in a list, with their numbers.
@@ -52,8 +52,9 @@ impl Budgets<'_> {
         Ok(Used { id: id.into(), limit })
     }
 
-    /// The portfolios of these numbers, with those of them that are connected; nothing for numbers
-    /// that have none.
+    /// Returns the portfolios of these numbers, with the connected ones of each.
+    ///
+    /// The portfolio is `None` for numbers without one.
     fn portfolios_of(
         &self,
         of: &[NumberId],
@@ -69,7 +70,7 @@ impl Budgets<'_> {
         all.into_iter().map(used).collect()
     }
 
-    /// How many recipients may be written to through these numbers.
+    /// Returns how many recipients may be written to through these numbers.
     pub(crate) fn room(&self, of: &[NumberId]) -> Result<Budget, StoreError> {
         let mut budget = Budget::default();
         for (used, numbers) in self.portfolios_of(of, &self.numbers()?)? {
@@ -124,7 +125,7 @@ impl Budgets<'_> {
         Ok(counted)
     }
 
-    /// Gives back what was counted of recipients for a broadcast.
+    /// Gives back the counts of recipients for a broadcast.
     pub(crate) fn give_back(
         &self,
         broadcast: BroadcastId,
@@ -141,7 +142,7 @@ impl Budgets<'_> {
         Ok(changes)
     }
 
-    /// When a broadcast goes on that waits for room, if that is known.
+    /// Returns when a broadcast that waits for room goes on, if that is known.
     pub(crate) fn resumes_at(&self, record: &Record) -> Result<Option<Timestamp>, StoreError> {
         let of: Vec<_> = record.numbers().collect();
         let mut first: Option<Timestamp> = None;
@@ -160,7 +161,7 @@ impl Budgets<'_> {
     }
 }
 
-/// The places of recipients, and their numbers, by portfolio.
+/// Returns the places of recipients, and their numbers, by portfolio.
 fn by_portfolio<'n>(
     placed: &[(Phone, NumberId)],
     numbers: &'n [NumberInfo],

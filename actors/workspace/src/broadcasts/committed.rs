@@ -1,4 +1,4 @@
-//! A broadcast's record, audience, outcomes and reports, as they are committed.
+//! A broadcast's committed record, audience, outcomes and reports.
 
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
@@ -21,21 +21,21 @@ use crate::broadcasts::view::{
 /// Called with a recipient's place, phone and variables.
 pub(crate) type VisitRecipient<'a> = &'a mut dyn FnMut(u32, Phone, &[Box<str>]);
 
-/// A broadcast's record and outcomes, as they are committed.
+/// A broadcast's committed record and outcomes.
 pub(crate) struct Committed<'a> {
     store: &'a dyn View,
     workspace: &'a WorkspaceId,
     pub(crate) record: Record,
 }
 
-/// What became of the recipients of a window, as the channel answered and reported.
+/// The outcomes of the recipients of a window, from the channel's answers and reports.
 struct Outcomes {
     marks: Option<Window>,
     reports: Option<Reports>,
 }
 
 impl Outcomes {
-    /// What became of one, and why it failed, if it did.
+    /// Returns the status of one recipient, and the reason if its message failed.
     fn of(&self, record: &Record, at: usize) -> (RecipientStatus, Option<Failed>) {
         let report = self.reports.as_ref().and_then(|reports| reports.of(at));
         let status = match self.marks.as_ref().and_then(|window| window.mark(at)) {
@@ -109,7 +109,7 @@ impl<'a> Committed<'a> {
         Ok(())
     }
 
-    /// One recipient that is or was to be sent to.
+    /// Returns one recipient that is or was to be sent to.
     pub(crate) fn recipient(
         &self,
         index: u32,
@@ -126,7 +126,7 @@ impl<'a> Committed<'a> {
         Ok(found)
     }
 
-    /// What became of the recipients of a window.
+    /// Returns the outcomes of the recipients of a window.
     fn outcomes(&self, window: u32) -> Result<Outcomes, StoreError> {
         let key = record::window_key(self.workspace, self.record.id, window);
         let marks = self.store.get(Table::BroadcastOutcomes, &key)?;
@@ -136,7 +136,8 @@ impl<'a> Committed<'a> {
         Ok(Outcomes { marks, reports })
     }
 
-    /// The recipients of a window that are or were to be sent to, in the order of their places.
+    /// Visits the recipients of a window that are or were to be sent to, in the order of their
+    /// places.
     pub(crate) fn window(
         &self,
         window: u32,
@@ -151,7 +152,7 @@ impl<'a> Committed<'a> {
         })
     }
 
-    /// What was reported later, by window.
+    /// Returns the later reports, by window.
     fn reports(&self) -> Result<HashMap<u32, Reports>, StoreError> {
         let prefix = record::parts_prefix(self.workspace, self.record.id);
         let (mut reports, mut damage) = (HashMap::new(), None);
@@ -182,7 +183,7 @@ impl<'a> Committed<'a> {
         Ok(self.with(counts, now))
     }
 
-    /// The broadcast if its counts are kept, so that no recipient need be counted.
+    /// Returns the broadcast if its counts are stored, so that no recipient need be counted.
     pub(crate) fn counted_before(self, now: Timestamp) -> Result<Option<Broadcast>, StoreError> {
         let kept = counts::read(self.store, self.workspace, &self.record)?;
         Ok(kept.map(|counts| self.with(counts, now)))
@@ -219,7 +220,7 @@ impl<'a> Committed<'a> {
         }
     }
 
-    /// The recipients at these places, in rising order, with their variables.
+    /// Visits the recipients at these places, in rising order, with their variables.
     pub(crate) fn recipients(
         &self,
         places: impl Iterator<Item = u32>,

@@ -1,4 +1,4 @@
-//! A broadcast's course: begun, held, continued, stopped, finished.
+//! The course of a broadcast: started, paused, resumed, cancelled, finished.
 
 use crate::broadcasts::reply_attribution;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use crate::handle::Workspace;
 use crate::templates::{Template, find_template, known_template};
 use postrider_domain::unavailable::Unavailable;
 
-/// Why a broadcast was not controlled.
+/// The reason why a broadcast was not controlled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BroadcastError {
-    /// There is none of that id.
+    /// There is no broadcast of that id.
     #[error("no such broadcast")]
     NotFound,
-    /// It does not stand where this can be done.
+    /// The status of the broadcast does not allow it.
     #[error("the broadcast is {}", .0.as_str())]
     WrongState(BroadcastStatus),
-    /// It should have begun already.
+    /// The start is in the past.
     #[error("the time is in the past")]
     Past,
     /// None of its messages has failed.
@@ -37,7 +37,7 @@ pub enum BroadcastError {
     /// Its template may not be sent now.
     #[error(transparent)]
     Template(UseTemplateError),
-    /// No number is connected that could go on with it.
+    /// No number is connected that could continue it.
     #[error("the workspace has no active messaging number")]
     NotConnected,
     /// It cannot be done now.
@@ -68,7 +68,7 @@ impl From<UseTemplateError> for BroadcastError {
     }
 }
 
-/// How often it is looked whether storage works again, and the time between.
+/// The number of checks whether storage works again, and the time between them.
 const SETTLED_TRIES: u32 = 600;
 const SETTLED_WAIT: Duration = Duration::from_secs(1);
 
@@ -97,7 +97,7 @@ impl Command for ControlBroadcast {
                 let late = record.schedule_at.is_some() && late > self.max_lateness;
                 begin(context, record, late)
             }
-            // It was begun by an actor before this one.
+            // An actor before this one has started it.
             (Control::Begin { .. }, _) => Ok(record),
             (Control::Pause { reason, refusal }, Queued | Sending) => {
                 if let Some(refusal) = refusal
@@ -126,7 +126,7 @@ impl Command for ControlBroadcast {
             }
             (Control::Cancel, Scheduled) => {
                 let record = cancelled(context, record);
-                // Nothing of it was claimed, so nothing needs to be read.
+                // No message of it was claimed, so no outcome needs to be read.
                 let (cancelled, total) = (record.sendable, record.total);
                 let suppressed = total - cancelled;
                 let none = BroadcastCounts::default();
@@ -145,8 +145,9 @@ impl Command for ControlBroadcast {
     }
 }
 
-/// Why a broadcast cannot begin, whose template no number can send: whether it pauses, and for what
-/// reason.
+/// Returns why a broadcast cannot start whose template no number can send.
+///
+/// It says whether the broadcast pauses, and for what reason.
 fn hindrance(
     context: &Context<'_>,
     record: &Record,
@@ -177,7 +178,7 @@ fn hindrance(
     if is_approved { (true, NO_NUMBER.into()) } else { (false, TEMPLATE_GONE.into()) }
 }
 
-/// Begins, unless it is too late or the template may not be sent any more.
+/// Starts a broadcast, unless it is too late or the template may not be sent any more.
 fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record, BroadcastError> {
     if late {
         let reason = "its time was missed by too much".into();
@@ -226,7 +227,7 @@ pub(super) fn failed(context: &mut Context<'_>, record: Record, reason: Box<str>
     changed(context, EventData::BroadcastFailed, record)
 }
 
-/// Gives back the credits of what surely was not sent, once.
+/// Gives back the credits of messages that surely were not sent, once.
 pub(super) fn settle(
     context: &mut Context<'_>,
     record: Record,
@@ -236,7 +237,7 @@ pub(super) fn settle(
     let refund = record.price.saturating_mul(unspent);
     let credits = context.core.credits.saturating_add(refund);
     context.core.set_credits(credits, context.effects);
-    // Of one that began and was sent to nobody the outcomes say so, and go as well.
+    // For a started one that was sent to nobody, the outcomes show this, and are deleted as well.
     let recipients_dropped = record.status == BroadcastStatus::Cancelled
         && counts.cancelled.saturating_add(counts.suppressed) == record.total;
     if recipients_dropped {
@@ -251,7 +252,7 @@ pub(super) fn settle(
 }
 
 impl Workspace {
-    /// Holds a broadcast: nothing more of it is handed over, and what the channel has it keeps.
+    /// Pauses a broadcast: no more messages are handed over, and the channel keeps the ones it has.
     ///
     /// # Errors
     /// [`BroadcastError`]: there is none, it does not run, or not now.
@@ -259,7 +260,7 @@ impl Workspace {
         self.steer(id, Control::Pause { reason: None, refusal: None }).await
     }
 
-    /// Goes on with a paused broadcast.
+    /// Resumes a paused broadcast.
     ///
     /// # Errors
     /// [`BroadcastError`]: there is none, it is not paused, its template may not be sent, no number
@@ -269,7 +270,7 @@ impl Workspace {
         self.steer(id, Control::Resume).await
     }
 
-    /// Stops a broadcast for good.
+    /// Cancels a broadcast for good.
     ///
     /// # Errors
     /// [`BroadcastError`]: there is none, it is over, or not now.
@@ -298,7 +299,7 @@ impl Workspace {
         .await
     }
 
-    /// Changes the status of a broadcast, and answers its record once that is durable.
+    /// Changes the status of a broadcast, and returns its record once that is durable.
     ///
     /// # Errors
     /// [`BroadcastError`]: there is none, its status does not allow it, or not now.
@@ -314,7 +315,7 @@ impl Workspace {
         self.perform(ControlBroadcast { id, control, max_lateness }).await
     }
 
-    /// Has the broadcast's actor take notice of what was done.
+    /// Notifies the broadcast's actor of a change.
     pub(crate) fn follow(&self, record: &Record) {
         match record.settled {
             true => self.shared.broadcasts.remove(record.id),
@@ -322,8 +323,10 @@ impl Workspace {
         }
     }
 
-    /// The broadcast's record, if there is one, when everything that was under way is committed or
-    /// has failed; nothing when storage does not come back.
+    /// Returns the broadcast's record once all pending commits are done or have failed.
+    ///
+    /// The inner `None` means that there is no such broadcast, the outer one that storage does not
+    /// come back.
     pub(crate) async fn settled_record(&self, id: BroadcastId) -> Option<Option<Record>> {
         for _ in 0..SETTLED_TRIES {
             match self.shared.writer.barrier().await {
@@ -335,7 +338,7 @@ impl Workspace {
         None
     }
 
-    /// The broadcast's record as it is committed.
+    /// Returns the broadcast's committed record.
     pub fn broadcast_record(&self, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
         record::read(self.shared.store.as_ref(), self.id(), id)
             .map_err(crate::core::view::unreadable)

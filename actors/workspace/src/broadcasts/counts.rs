@@ -1,4 +1,4 @@
-//! The counts of a settled broadcast are kept in a record of their own.
+//! The stored counts of a settled broadcast, in a record of their own.
 //!
 //! From then on only reports of the provider change them, each in its own commit, so nobody counts
 //! the recipients again.
@@ -31,12 +31,12 @@ pub(crate) fn read(
     found.map(|json| codec::decode(&json)).transpose()
 }
 
-/// What became of the recipients of each window of a broadcast that sends nothing more.
+/// The counts of each window of a broadcast that sends nothing more.
 #[derive(Debug, Default)]
 pub(crate) struct WindowCounts(BTreeMap<u32, BroadcastCounts>);
 
 impl WindowCounts {
-    /// Counts these windows; of those that were counted before, anew.
+    /// Counts these windows; windows that were counted before are counted again.
     pub(crate) fn count(
         &mut self,
         store: &dyn View,
@@ -53,7 +53,7 @@ impl WindowCounts {
         Ok(())
     }
 
-    /// The same in the actor, with what commands have changed that is not durable yet.
+    /// Counts windows in the actor, with the changes by commands that are not durable yet.
     pub(crate) fn count_changed(
         &mut self,
         context: &Context<'_>,
@@ -76,7 +76,7 @@ impl WindowCounts {
         marks: Option<Vec<u8>>,
         reports: Option<Vec<u8>>,
     ) -> Result<(), StoreError> {
-        // Nothing of a window was claimed that is not there.
+        // A window without a record has no claimed messages.
         let Some(marks) = marks else { return Ok(()) };
         let marks = Window::decode(&marks)?;
         let reports = reports.map(|bytes| Reports::decode(&bytes)).transpose()?;
@@ -89,7 +89,7 @@ impl WindowCounts {
         Ok(())
     }
 
-    /// The counts of all recipients.
+    /// Returns the counts of all recipients.
     pub(crate) fn sum(self, record: &Record) -> BroadcastCounts {
         let (mut all, mut claimed) = (BroadcastCounts::default(), 0);
         for mut counts in self.0.into_values() {
@@ -104,7 +104,7 @@ impl WindowCounts {
     }
 }
 
-/// The counts of a settled broadcast with what is reported of a message with this outcome.
+/// Returns the counts of a settled broadcast after a report on a message with this outcome.
 pub(crate) fn after_report(
     context: &Context<'_>,
     record: &Record,

@@ -31,12 +31,12 @@ use crate::suppressions;
 use crate::templates::known_template;
 use postrider_domain::unavailable::Unavailable;
 
-/// Segments that are written in one commit.
+/// The number of segments that are written in one commit.
 const SEGMENTS_AT_ONCE: usize = 16;
-/// The same of the recipients by phone.
+/// The number of chunks of recipients by phone that are written in one commit.
 const CHUNKS_AT_ONCE: usize = 64;
 
-/// A broadcast to be made.
+/// A broadcast to be created.
 #[derive(Debug, Clone)]
 pub struct NewBroadcast {
     /// Its name, for people.
@@ -45,52 +45,52 @@ pub struct NewBroadcast {
     pub template: Box<str>,
     /// The template's language.
     pub language: Box<str>,
-    /// The parameters that all messages have: the channel's `components` of a message.
+    /// The parameters of all messages: the channel's `components` of a message.
     pub components: Vec<Value>,
-    /// Who gets it.
+    /// The recipients.
     pub audience: Audience,
-    /// When it begins; `None` is at once.
+    /// The time of its start; `None` is at once.
     pub schedule_at: Option<Timestamp>,
-    /// What becomes of messages whose outcome a crash has swallowed.
+    /// The policy for messages whose outcome was lost in a crash.
     pub policy: BroadcastPolicy,
-    /// What its sender notes of it.
+    /// The sender's notes.
     pub notes: SenderNotes,
-    /// The numbers that it is sent from, by their ids or phones; without any, those of the pool.
+    /// The numbers from which it is sent, by their ids or phones; without any, those of the pool.
     pub from: Vec<Box<str>>,
 }
 
-/// A broadcast was made: it is durable.
+/// A broadcast was created: it is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BroadcastMade {
-    /// Names it in every later call.
+    /// The id of the broadcast in every later call.
     pub broadcast_id: BroadcastId,
     /// Scheduled or queued.
     pub status: BroadcastStatus,
-    /// Its recipients, each once, those that have opted out included.
+    /// The number of recipients, each once, including those that have opted out.
     pub total_recipients: u32,
 }
 
-/// Why a broadcast was not made. Nothing was.
+/// The reason why a broadcast was not created. No part of it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CreateBroadcastError {
-    /// There is nobody to send it to.
+    /// The broadcast has no recipients.
     #[error("a broadcast needs a recipient")]
     NoRecipients,
-    /// There are too many.
+    /// The broadcast has too many recipients.
     #[error("a broadcast may have at most {0} recipients")]
     TooManyRecipients(usize),
-    /// It should have begun already.
+    /// The start is in the past.
     #[error("the time is in the past")]
     Past,
     /// The variables of recipients do not fit the template.
     #[error("the variables of {} recipients do not fit the template", misfits.len() + more)]
     Variables {
-        /// The first ones: which recipient that was added, from 0, who that is, and why.
+        /// The first misfits: the position of the recipient from 0, its phone, and the reason.
         misfits: Vec<(usize, Phone, Misfit)>,
-        /// How many more there are.
+        /// The number of further misfits.
         more: usize,
     },
-    /// It was retried before, by this one.
+    /// The broadcast was retried before, by this one.
     #[error("the broadcast was retried before, by {0}")]
     Retried(BroadcastId),
     /// The template cannot be sent.
@@ -105,12 +105,12 @@ pub enum CreateBroadcastError {
     /// The balance is too small.
     #[error("not enough credits: {needed} needed, {available} available")]
     InsufficientCredits {
-        /// What it costs.
+        /// The cost.
         needed: u64,
-        /// What is left.
+        /// The balance.
         available: u64,
     },
-    /// It cannot be made now.
+    /// The broadcast cannot be created now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -124,7 +124,7 @@ impl From<UseTemplateError> for CreateBroadcastError {
     }
 }
 
-/// Makes the record of a broadcast whose audience is written.
+/// The command to create the record of a broadcast whose audience is written.
 struct CreateBroadcast {
     id: BroadcastId,
     new: NewBroadcast,
@@ -132,7 +132,7 @@ struct CreateBroadcast {
     sendable: u32,
     total: u32,
     retry_of: Option<BroadcastId>,
-    /// The template that the variables of all recipients fit, if they have some.
+    /// The template that fits the variables of all recipients, if they have some.
     fits: Option<Vec<Value>>,
 }
 
@@ -204,7 +204,7 @@ impl Command for CreateBroadcast {
     }
 }
 
-/// Pays for so many messages of this category; gives the price of one.
+/// Pays for so many messages of this category. Returns the price of one.
 fn reserve(
     context: &mut Context<'_>,
     category: TemplateCategory,
@@ -220,8 +220,10 @@ fn reserve(
 }
 
 impl Workspace {
-    /// Makes a broadcast; under an idempotency key, a second call with the key and the same body
-    /// answers what the first did, for a day.
+    /// Creates a broadcast.
+    ///
+    /// Under an idempotency key, a second call with the key and the same body returns the answer of
+    /// the first, for a day.
     ///
     /// # Errors
     /// [`IdempotentError`]: the key was used otherwise, or [`CreateBroadcastError`].
@@ -231,12 +233,13 @@ impl Workspace {
         key: Option<IdempotencyKey>,
     ) -> Result<Replayable<BroadcastMade>, IdempotentError<CreateBroadcastError>> {
         let workspace = self.clone();
-        // On its own: half of an audience is of no use.
+        // It runs in its own task, because half of an audience is of no use.
         detached(async move { workspace.create_broadcast_attached(new, key, None).await }).await
     }
 
-    /// What a broadcast's making answered under this key, if it was made under it: so that nothing
-    /// has to be looked up that may have been removed since.
+    /// Returns the answer of the creation of a broadcast under this key, if there was one.
+    ///
+    /// So nothing has to be looked up that may have been removed since.
     ///
     /// # Errors
     /// [`IdempotentError`]: the key was used with another body, or not now.
@@ -258,12 +261,12 @@ impl Workspace {
         if new.audience.is_empty() {
             return Err(refused(CreateBroadcastError::NoRecipients));
         }
-        // The command asks again; by then all of the audience would be written.
+        // The command asks again, but only once all of the audience is written.
         self.perform(RoomForBroadcast { key }).await.map_err(|why| refused(why.into()))?;
         let id = random::broadcast_id(self.shared.clock.now());
         let definitions = self.definitions(&new).await.map_err(|why| refused(why.into()))?;
         let prepared = self.scan(move |store, workspace| {
-            // While each is in the place that it was given.
+            // The variables are checked while each recipient is at its given position.
             let mut fits = check_variables(definitions, &new);
             new.audience.leave_each_once();
             if new.audience.len() > recipients_max {
@@ -280,12 +283,12 @@ impl Workspace {
         let sendable = u32::try_from(sendable).unwrap_or(u32::MAX);
         let schedule_at = new.schedule_at;
         if let Err(why) = self.write_audience(id, &new.audience, &by_phone).await {
-            // What was written of it must not stay, nor count for the workspace.
+            // The written part must not stay, nor count for the workspace.
             let workspace = self.clone();
             drop(tokio::spawn(async move { workspace.after_unknown(id, schedule_at).await }));
             return Err(refused(why.into()));
         }
-        // The audience is written, and only whether it has variables still matters.
+        // The audience is written, and only the presence of variables still matters.
         let new = NewBroadcast { audience: emptied(new.audience), ..new };
         let command = CreateBroadcast { id, new, sendable, total, retry_of, fits };
         let made = self.perform(Idempotent { key, command }).await;
@@ -301,17 +304,17 @@ impl Workspace {
         made
     }
 
-    /// Whether it was made is not known: it goes on if it was, and is forgotten if not.
+    /// Handles an unknown outcome: continues the broadcast if it was created, or else forgets it.
     async fn after_unknown(&self, id: BroadcastId, schedule_at: Option<Timestamp>) {
         match self.settled_record(id).await {
             Some(Some(_)) => self.begin_broadcast(id, schedule_at),
             Some(None) => drop(self.forget_draft(id).await),
-            // The next start sees to it.
+            // The next start handles it.
             None => {}
         }
     }
 
-    /// Has a broadcast that is durable begin, at its time.
+    /// Has a durable broadcast start, at its time.
     fn begin_broadcast(&self, id: BroadcastId, schedule_at: Option<Timestamp>) {
         let broadcasts = &self.shared.broadcasts;
         broadcasts.add(self.id(), id, schedule_at.unwrap_or_default());
@@ -345,7 +348,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Forgets what was written of a broadcast that was not made.
+    /// Deletes the written parts of a broadcast that was not created.
     async fn forget_draft(&self, id: BroadcastId) -> Result<(), Unavailable> {
         let changes =
             self.scan(move |store, workspace| draft_changes(store, workspace, id)).await?;
@@ -363,7 +366,7 @@ fn emptied(audience: Audience) -> Audience {
     empty
 }
 
-/// The phones that have opted out.
+/// Returns the phones that have opted out.
 pub(super) fn opted_out(
     store: &dyn View,
     workspace: &WorkspaceId,

@@ -1,7 +1,7 @@
 //! Settles a broadcast once its recipients are counted beside the actor.
 //!
 //! A million recipients are thousands of records. They are read on a thread that may block, and the
-//! actor counts again only the windows of which something was reported meanwhile.
+//! actor recounts only the windows that were reported on meanwhile.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::core::command::{Command, Context, Footprint};
 use crate::counts_under_way::Changed;
 use crate::handle::Workspace;
 
-/// Windows that the actor itself counts at the most: two records each.
+/// The maximum of windows that the actor itself counts: two records each.
 const COUNTED_IN_ACTOR_MAX: usize = 16;
-/// How often changed windows are counted again before the caller has to try later.
+/// The number of recounts of changed windows before the caller has to try later.
 const ROUNDS_MAX: usize = 100;
 
-/// Answered when everything that the actor was asked before is durable.
+/// A command whose answer comes when all earlier requests to the actor are durable.
 struct AfterAll;
 
 impl Command for AfterAll {
@@ -43,7 +43,7 @@ struct FinishBroadcast {
     changed: Arc<Changed>,
 }
 
-/// What came of an attempt to settle.
+/// The outcome of an attempt to settle.
 enum Finished {
     /// The broadcast is settled.
     Settled(Box<Record>),
@@ -81,7 +81,7 @@ impl Command for FinishBroadcast {
     }
 }
 
-/// The record as it is once it is settled, by which its recipients are counted.
+/// Returns the record as it is once settled, by which its recipients are counted.
 fn as_settled(record: Record) -> Record {
     let status = match record.status.is_over() {
         true => record.status,
@@ -107,21 +107,20 @@ fn completed(context: &mut Context<'_>, record: &Record, counts: &BroadcastCount
     context.effects.emit(context.core.now(), EventData::BroadcastCompleted(data));
 }
 
-/// How many recipients of a broadcast that is complete are what: each is counted once.
+/// Returns the counts of a completed broadcast: each recipient is counted once.
 const fn completed_counts(counts: &BroadcastCounts) -> CompletedCounts {
     let BroadcastCounts { held, sent, delivered, read, failed, unknown, suppressed, .. } = *counts;
     CompletedCounts { held, sent: sent + delivered + read, failed, unknown, suppressed }
 }
 
 impl Workspace {
-    /// Settles a broadcast of which everything is known, and answers its record once that is
-    /// durable.
+    /// Settles a broadcast whose outcomes are all known. Returns its record once that is durable.
     ///
     /// # Errors
     /// [`BroadcastError`]: there is none, or not now.
     pub(crate) async fn finish_broadcast(&self, id: BroadcastId) -> Result<Record, BroadcastError> {
         let changed = self.shared.counting.begin(id);
-        // What was reported before that is durable, and what is reported later is noted.
+        // Earlier reports are durable, and later ones are noted.
         self.perform(AfterAll).await?;
         let record = self.broadcast_record(id)?.ok_or(BroadcastError::NotFound)?;
         let record = Arc::new(as_settled(record));

@@ -1,4 +1,4 @@
-//! The workspaces, as their broadcasts see them.
+//! The interface of workspaces to their broadcasts.
 
 use std::sync::{Arc, Weak};
 
@@ -21,7 +21,7 @@ use crate::messages::newest_message;
 use crate::services::Services;
 use crate::{suppressions, templates};
 
-/// What fan-outs ask of their workspaces. Weak: the broadcasts are owned by what it leads to.
+/// The workspaces' side of fan-outs. It is weak: the services own the broadcasts.
 pub struct Host(pub Weak<Services>);
 
 impl Host {
@@ -49,7 +49,7 @@ impl Host {
     }
 }
 
-/// What a number's windows are known by.
+/// Returns the line of a number, the id of its windows.
 fn line_of(lines: &[(NumberId, NumberId)], number: NumberId) -> NumberId {
     let found = lines.iter().find(|(_, id)| *id == number);
     found.map_or(number, |(line, _)| *line)
@@ -86,7 +86,7 @@ impl BroadcastHost for Host {
             .map(|number| shared.numbers.connected(*number)?.account_id().map(Into::into))
             .collect();
         let is_of_one = accounts.windows(2).all(|two| two[0] == two[1]);
-        // Whose a row is that does not say it, is only asked where it matters.
+        // The account of a row that does not name it is read only if it matters.
         let home = match row.account.is_none() && !(is_of_one && row.others.is_empty()) {
             true => records::load(view.as_ref(), workspace)?
                 .and_then(|it| Some(Pool::of(workspace, &it.numbers, None).home()?.into())),

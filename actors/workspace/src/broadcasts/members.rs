@@ -1,4 +1,4 @@
-//! The audience of a segment, with what each contact puts into the template's places.
+//! The audience of a segment, with each contact's values for the template's places.
 
 use postrider_broadcast::Audience;
 use postrider_domain::{Phone, SegmentId};
@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::Workspace;
 use crate::contacts::{Contact, SegmentError};
 
-/// Contacts that are read in one turn of the scan pool.
+/// The number of contacts that are read in one turn of the scan pool.
 const READ_AT_ONCE: usize = 2_000;
-/// Contacts without a value that are named.
+/// The maximum of contacts without a value that are named.
 const NAMED_MAX: usize = 5;
 
-/// What a place of a template is filled with.
+/// The source of the value for a place of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VariableSource {
     /// The contact's name.
@@ -24,8 +24,9 @@ pub enum VariableSource {
 }
 
 impl VariableSource {
-    /// What a contact puts into the place, on one line: each run of white space and control
-    /// characters is one space. Empty where it has nothing.
+    /// Returns a contact's value for the place, on one line; empty if it has none.
+    ///
+    /// Each run of white space and control characters becomes one space.
     #[must_use]
     pub fn value_of(&self, contact: &Contact) -> Box<str> {
         match self {
@@ -40,8 +41,10 @@ impl VariableSource {
     }
 }
 
-/// A text as a template's place takes it: each run of white space and control characters is one
-/// space, and none is at an end. The channel refuses line breaks, tabs and more than four spaces.
+/// Returns a text in the form for a template's place.
+///
+/// Each run of white space and control characters becomes one space, and none is at an end. The
+/// channel refuses line breaks, tabs and more than four spaces.
 fn in_one_line(text: &str) -> Box<str> {
     let words = text.split(|char: char| char.is_whitespace() || char.is_control());
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").into()
@@ -50,19 +53,21 @@ fn in_one_line(text: &str) -> Box<str> {
 /// The audience of a segment.
 #[derive(Debug, Clone, Default)]
 pub struct SegmentAudience {
-    /// Its contacts that have a phone, the newest first.
+    /// The segment's contacts that have a phone, newest first.
     pub audience: Audience,
-    /// Contacts of the segment without a phone, which are left out.
+    /// The number of contacts of the segment without a phone, which are left out.
     pub without_phone: usize,
-    /// Recipients that lack a value for a place.
+    /// The number of recipients that lack a value for a place.
     pub without_value: usize,
-    /// The first of them.
+    /// The first of those recipients.
     pub named: Vec<Phone>,
 }
 
 impl Workspace {
-    /// The audience of a segment as its contacts are now, with what each of them puts into the
-    /// places of a template; without `sources` nothing.
+    /// Returns the audience of a segment with its present contacts, and their values for a
+    /// template.
+    ///
+    /// Without `sources` they have no values.
     ///
     /// # Errors
     /// [`SegmentError`]: there is no such segment, or not now.
@@ -80,7 +85,7 @@ impl Workspace {
             found.without_phone = total.len().saturating_sub(found.audience.len());
             return Ok(found);
         }
-        // Others have their turn between the parts.
+        // Other scans have their turn between the parts.
         for places in total.chunks(READ_AT_ONCE) {
             for contact in self.contacts_at(places.to_vec()).await? {
                 let Some(phone) = contact.phone else {

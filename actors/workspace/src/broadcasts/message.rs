@@ -1,4 +1,4 @@
-//! Finds messages of broadcasts: one by its id, those of a broadcast, and those of each.
+//! Finds messages of broadcasts: one by its id, all of a broadcast, and one by its channel id.
 //!
 //! An id is derived from the id of the broadcast and the index of the recipient; none is stored.
 
@@ -18,14 +18,14 @@ use crate::broadcasts::committed::Committed;
 use crate::broadcasts::view::{RecipientError, RecipientStatus};
 use crate::messages::{MessageError, MessageKind, MessageState, MessageStatus};
 
-/// Broadcasts that are searched for a message that somebody answers or reacts to.
+/// The number of broadcasts that are searched for a message that is answered or reacted to.
 const SEARCHED_MAX: usize = 100;
 
 /// The messages of one broadcast.
 pub(crate) struct MessagesOf<'a>(Committed<'a>);
 
 impl<'a> MessagesOf<'a> {
-    /// Those of this broadcast; nothing if there is none, or its recipients are deleted.
+    /// Reads this broadcast; `None` if there is none, or its recipients are deleted.
     pub(crate) fn read(
         store: &'a dyn View,
         workspace: &'a WorkspaceId,
@@ -35,18 +35,18 @@ impl<'a> MessagesOf<'a> {
         Ok(found.filter(|found| !found.record.recipients_dropped).map(Self))
     }
 
-    /// How many windows its recipients are in.
+    /// Returns the number of windows of its recipients.
     pub(crate) const fn windows(&self) -> u32 {
         self.0.record.sendable.div_ceil(WINDOW)
     }
 
-    /// The message to the recipient at a place; nothing for one that is not sent to.
+    /// Returns the message to the recipient at a place; `None` for one that is not sent to.
     pub(crate) fn message(&self, index: u32) -> Result<Option<MessageState>, StoreError> {
         let found = self.0.recipient(index)?;
         Ok(found.and_then(|(to, status, failed)| self.state(index, to, status, failed)))
     }
 
-    /// The messages to the recipients of a window, in the order of their places.
+    /// Returns the messages to the recipients of a window, in the order of their places.
     pub(crate) fn window(
         &self,
         window: u32,
@@ -94,7 +94,7 @@ impl<'a> MessagesOf<'a> {
     }
 }
 
-/// Ids of broadcasts before one, newest first: at most `limit`.
+/// Returns ids of broadcasts before one, newest first: at most `limit`.
 pub(crate) fn ids_before(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -113,8 +113,9 @@ pub(crate) fn ids_before(
     Ok(ids)
 }
 
-/// The message of a broadcast to this phone that its channel calls so, if it is one of the newest
-/// broadcasts, and has not ended before `since`.
+/// Returns the message of a broadcast to this phone with this channel id.
+///
+/// Only the newest broadcasts are searched, without those that ended before `since`.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -128,7 +129,7 @@ pub(crate) fn called_by_channel(
         let Some(place) = place_of(store, workspace, id, phone)? else { continue };
         let known = provider_ids::name(store, workspace, id, place)?;
         if known.as_deref() == Some(name) {
-            // It may have begun long after it was made.
+            // It may have started long after its creation.
             let is_over = || {
                 let record = record::read(store, workspace, id)?;
                 let finished_at = record.and_then(|record| record.finished_at);
@@ -141,8 +142,9 @@ pub(crate) fn called_by_channel(
     Ok(None)
 }
 
-/// Where a broadcast's message stands; nothing for one that is not sent to, and when no broadcast
-/// has a message of that id.
+/// Returns the state of a broadcast's message.
+///
+/// `None` for a recipient that is not sent to, and if no broadcast has a message of that id.
 pub(crate) fn message(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -164,7 +166,7 @@ pub(crate) fn message(
     Ok(None)
 }
 
-/// What a message is that became of a recipient, and why it failed where the channel has no part in
+/// Returns the message status of a recipient, and the failure reason if the channel has no part in
 /// it.
 fn message_status(status: RecipientStatus) -> Option<(MessageStatus, Option<&'static str>)> {
     Some(match status {

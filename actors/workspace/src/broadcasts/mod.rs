@@ -1,4 +1,4 @@
-//! Broadcasts as a workspace's commands: made, controlled, and reported.
+//! The commands of a workspace on broadcasts: to create, control, and report them.
 
 mod budget;
 mod committed;
@@ -51,7 +51,7 @@ pub use view::{
     Broadcast, BroadcastCounts, RecipientError, RecipientRow, RecipientStatus, RecipientsPage,
 };
 
-/// The broadcast's record.
+/// Returns the broadcast's record.
 pub(crate) fn find(context: &Context<'_>, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
     context.get_json(Table::Broadcasts, &record_key(&context.core.id, id))
 }
@@ -66,7 +66,7 @@ fn emit(context: &mut Context<'_>, event: fn(BroadcastData) -> EventData, record
     context.effects.emit(context.core.now(), event(event_data(record)));
 }
 
-/// The payload of events about a broadcast.
+/// Returns the payload of events about a broadcast.
 fn event_data(record: &Record) -> BroadcastData {
     let (reference, metadata) = record.notes.shown();
     BroadcastData {

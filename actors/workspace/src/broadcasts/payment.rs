@@ -1,4 +1,4 @@
-//! Pure: what a report on a message of a settled broadcast changes of the credits.
+//! Pure: the credits after a report on a message of a settled broadcast.
 
 use postrider_broadcast::outcomes::Mark;
 use postrider_broadcast::record::Record;
@@ -6,11 +6,11 @@ use postrider_broadcast::reports::Report;
 
 use crate::broadcasts::view::status_of;
 
-/// The credits after a report on one message with this outcome, before which `before` was known.
+/// Returns the credits after a report on one message with this outcome and the earlier `before`.
 ///
 /// While a broadcast is not settled, its credits are reserved, and the settling counts every
-/// message once. From then on a report moves the price of its message where it changes whether the
-/// message is paid for.
+/// message once. From then on, a report that changes whether its message is paid for moves the
+/// message's price.
 pub(super) fn credits_after(
     credits: u64,
     record: &Record,

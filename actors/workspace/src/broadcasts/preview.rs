@@ -1,4 +1,4 @@
-//! What a broadcast would send and cost. Nothing is made.
+//! A preview of a broadcast's messages and cost. Nothing is created.
 
 use std::time::Duration;
 
@@ -19,40 +19,40 @@ use crate::core::command::{Command, Context};
 use crate::templates::{Template, known_template};
 use postrider_domain::unavailable::Unavailable;
 
-/// Recipients whose messages are shown.
+/// The number of recipients whose messages are shown.
 const SAMPLES_MAX: usize = 5;
 
 /// A recipient's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BroadcastSample {
-    /// Who gets it.
+    /// The recipient.
     pub to: Phone,
     /// The contact's name, if there is one.
     pub name: Option<Box<str>>,
-    /// What their phone shows.
+    /// The text on their phone.
     pub text: Box<str>,
 }
 
-/// What a broadcast would send and cost.
+/// The preview of a broadcast's messages and cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BroadcastPreview {
-    /// Recipients, each once, those that have opted out included.
+    /// The number of recipients, each once, including those that have opted out.
     pub recipients: usize,
-    /// Those that have opted out.
+    /// The number of recipients that have opted out.
     pub suppressed: usize,
-    /// Those whose variables do not fit the template.
+    /// The number of recipients whose variables do not fit the template.
     pub missing_variables: usize,
-    /// Credits for those that have not opted out.
+    /// The credits for recipients that have not opted out.
     pub cost: u64,
     /// The balance.
     pub credits_left: u64,
-    /// How long it takes where the number has a pace.
+    /// The duration, if the number has a pace.
     pub at_pace: Option<Duration>,
     /// The messages of the first recipients.
     pub samples: Vec<BroadcastSample>,
 }
 
-/// What the actor knows.
+/// The actor's part of a preview.
 struct Quote {
     template: Template,
     price: u64,
@@ -65,9 +65,9 @@ struct Ask {
     language: Box<str>,
     schedule_at: Option<Timestamp>,
     from: Vec<Box<str>>,
-    /// Those that all recipients have.
+    /// The parameters of all recipients.
     components: Vec<Value>,
-    /// The template that variables of recipients are for, if they have some.
+    /// The template for variables of recipients, if they have some.
     personal: Option<Option<Vec<Value>>>,
 }
 
@@ -94,7 +94,7 @@ impl Command for Ask {
     }
 }
 
-/// The names of the contacts with these phones.
+/// Reads the names of the contacts with these phones.
 struct Names(Vec<Phone>);
 
 impl Command for Names {
@@ -111,8 +111,10 @@ impl Command for Names {
 }
 
 impl Workspace {
-    /// What a broadcast would send and cost. It is refused for what its making would be, but for
-    /// the balance, and recipients whose variables do not fit are counted.
+    /// Returns a preview of a broadcast's messages and cost.
+    ///
+    /// It is refused for the same reasons as the creation, except for the balance. Recipients whose
+    /// variables do not fit are counted.
     ///
     /// # Errors
     /// [`CreateBroadcastError`]
@@ -128,7 +130,7 @@ impl Workspace {
         let definitions = self.definitions(&new).await?;
         let fitting = self.scan(move |_, _| {
             let first = definitions.first().cloned();
-            // Where none fits all, those that do not fit are counted with the first one.
+            // If no template fits all, misfits are counted with the first one.
             let fits = check_variables(definitions, &new).unwrap_or(first);
             Ok((new, fits))
         });
@@ -159,7 +161,7 @@ impl Workspace {
         })
     }
 
-    /// The pace of these numbers together; `None` where one of them has no limit.
+    /// Returns the pace of these numbers together; `None` if one of them has no limit.
     fn pace_of(&self, numbers: &[NumberId]) -> Option<u32> {
         let connected = numbers.iter().filter_map(|number| self.shared.numbers.connected(*number));
         let mut paces = connected.map(|it| Some(it.messages_per_second).filter(|pace| *pace > 0));
@@ -167,12 +169,12 @@ impl Workspace {
     }
 }
 
-/// How long so many messages take at a pace.
+/// Returns how long so many messages take at a pace.
 fn at_pace(messages: usize, per_second: u32) -> Duration {
     Duration::from_secs((messages as u64).div_ceil(per_second.max(1).into()))
 }
 
-/// What counting an audience gives.
+/// The counts of an audience.
 struct Counted {
     recipients: usize,
     sendable: usize,
@@ -203,7 +205,7 @@ fn count(
     Ok(Counted { recipients: audience.len(), sendable, missing_variables, shown })
 }
 
-/// What a recipient reads; where the variables do not fit, the template as it is.
+/// Returns a recipient's text; if the variables do not fit, the template as it is.
 fn text_of(template: &Template, components: &[Value], variables: &[Box<str>]) -> Box<str> {
     match template.content(&with_variables(components, variables)) {
         Ok(content) => content.text,

@@ -1,9 +1,9 @@
-//! How the broadcasts of a workspace come along, for those who watch.
+//! The progress of a workspace's broadcasts, for clients that watch.
 //!
-//! While somebody watches, one task of the workspace counts the recipients of what is under way, at
-//! most twice a second and less often where that takes long, and at once when it hears that one
-//! changed its status. Nothing is counted or sent for an outcome, and nothing at all while nobody
-//! watches. Who reads slowly sees the newest counts only.
+//! While a client watches, one task of the workspace counts the recipients of running broadcasts.
+//! It does so at most twice a second, and less often if that takes long. It counts at once when it
+//! is notified of a changed status. An outcome by itself causes no count and no message, and
+//! nothing is counted while no client watches. A slow client sees the newest counts only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::broadcasts::control::BroadcastError;
 use crate::broadcasts::view::{Broadcast, RecipientStatus};
 use crate::mailbox::watching::{Progress, STATUSES, Watched};
 
-/// Shortest time between two counts.
+/// The shortest time between two counts.
 const PACE: Duration = Duration::from_millis(500);
-/// A count rests so many times as long as it took.
+/// The factor by which the rest after a count is longer than the count.
 const REST: u32 = 20;
-/// The last counts that were published.
+/// The maximum of finished broadcasts whose last counts stay published.
 const OVER_MAX: usize = 100;
 
 type Published = BTreeMap<BroadcastId, Progress>;
 
 impl Workspace {
-    /// The newest counts of the broadcasts that are under way, for as long as this is kept.
+    /// Returns the newest counts of the running broadcasts, for as long as the receiver is kept.
     #[must_use]
     pub fn watch_broadcasts(&self) -> watch::Receiver<Watched> {
         let watching = &self.slot.watching;
@@ -43,7 +43,7 @@ impl Workspace {
         receiver
     }
 
-    /// Has a broadcast counted now, as it has changed its status.
+    /// Has a broadcast counted now, because it has changed its status.
     pub fn hurry_progress(&self, id: BroadcastId) {
         self.slot.watching.changed.lock().insert(id);
         self.slot.watching.hurry.notify_one();
@@ -63,14 +63,14 @@ impl Workspace {
             let mut runs = watching.runs.lock();
             if watching.newest.is_closed() {
                 *runs = false;
-                // Nobody is to begin with counts of long ago.
+                // No client is to start with counts of long ago.
                 watching.newest.send_replace(Watched::default());
                 return;
             }
         }
     }
 
-    /// Counts what is under way, and once more what is not any more.
+    /// Counts the running broadcasts, and once more each that no longer runs.
     async fn count_once(&self, published: &mut Published, version: &mut u64) {
         let live = self.shared.broadcasts.all_of(self.id());
         let begun = live.into_iter().filter(|id| self.has_begun(*id));
@@ -101,7 +101,7 @@ impl Workspace {
         }
     }
 
-    /// Whether it does not only wait for its time, when it has nothing to report.
+    /// Returns whether a broadcast has started; a scheduled one has nothing to report.
     fn has_begun(&self, id: BroadcastId) -> bool {
         let record = self.broadcast_record(id);
         record.is_ok_and(|found| {
@@ -126,7 +126,7 @@ fn progress(version: u64, broadcast: &Broadcast) -> Progress {
     }
 }
 
-/// Whether anything that is published has changed but how fast it is.
+/// Returns whether any published field has changed, except the rate.
 fn differs(known: &Progress, now: &Progress) -> bool {
     (known.status, known.counts, known.total_recipients)
         != (now.status, now.counts, now.total_recipients)

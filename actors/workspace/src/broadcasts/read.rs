@@ -1,4 +1,4 @@
-//! What is reported of broadcasts: read from what is committed, without asking an actor.
+//! Reports on broadcasts: read from committed records, without asking an actor.
 
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
@@ -16,10 +16,10 @@ use crate::broadcasts::view::{Broadcast, RecipientStatus, RecipientsPage};
 use crate::handle::Workspace;
 use postrider_domain::unavailable::Unavailable;
 
-/// Why a broadcast that is being sent waits for the budget of its numbers' portfolio.
+/// The reason why a running broadcast waits for the budget of its numbers' portfolio.
 const PORTFOLIO_LIMIT: &str = "portfolio_limit";
 
-/// A broadcast as it is shown, with what it waits for.
+/// Returns a broadcast as it is shown, with the reason for its wait.
 fn shown(
     found: Committed<'_>,
     budgets: &Budgets<'_>,
@@ -37,7 +37,7 @@ fn shown(
 }
 
 impl Workspace {
-    /// One broadcast. While it runs its recipients are counted, which is a scan.
+    /// Returns one broadcast. While it runs its recipients are counted, which is a scan.
     ///
     /// # Errors
     /// [`BroadcastError`]: there is none, or not now.
@@ -60,8 +60,9 @@ impl Workspace {
         counted.await?.ok_or(BroadcastError::NotFound)
     }
 
-    /// Broadcasts, newest first: those after the first `skip`, at most `limit`, and how many there
-    /// are in all.
+    /// Returns broadcasts, newest first, and the number of all.
+    ///
+    /// They are those after the first `skip`, at most `limit`.
     ///
     /// # Errors
     /// [`Unavailable`]: the store cannot be read.
@@ -99,7 +100,7 @@ impl Workspace {
         .await
     }
 
-    /// A broadcast's recipients, those of one status or all.
+    /// Returns a broadcast's recipients, of one status or all.
     ///
     /// # Errors
     /// [`BroadcastError`]: there is no such broadcast, or not now.

@@ -1,4 +1,4 @@
-//! What becomes of a broadcast whose template is refused to some of its numbers.
+//! The handling of a broadcast whose template is refused to some of its numbers.
 
 use postrider_broadcast::control::TemplateRefusal;
 use postrider_broadcast::record::Record;
@@ -10,9 +10,10 @@ use crate::broadcasts::save;
 use crate::core::command::Context;
 use crate::templates::{Template, find_template, update};
 
-/// Takes that a broadcast is to stop because of its template: for what the channel answered a
-/// number, or because none of its numbers has it approved any more. The broadcast as it is instead;
-/// `None` if it stops.
+/// Handles that a broadcast is to stop because of its template.
+///
+/// The reason is the channel's answer to a number, or that none of its numbers has the template
+/// approved any more. Returns the broadcast as it is instead; `None` if it stops.
 pub(super) fn take(
     context: &mut Context<'_>,
     record: &Record,
@@ -27,13 +28,13 @@ pub(super) fn take(
     Ok(continued(context, record, &row, refusal))
 }
 
-/// The template with the status that a refusal says it has with the account of the number.
+/// Returns the template with the status that a refusal gives for the account of the number.
 pub(super) fn take_status(
     context: &mut Context<'_>,
     row: Template,
     TemplateRefusal { number, status }: TemplateRefusal,
 ) -> Template {
-    // Of a number that is disconnected nobody knows whose template it was.
+    // Nobody knows whose template a disconnected number used.
     let is_known = context.core.pool.account(number).is_some();
     match status.filter(|_| is_known) {
         Some(status) => update::set_status(context, row, number, status),
@@ -41,12 +42,12 @@ pub(super) fn take_status(
     }
 }
 
-/// What a broadcast is instead of stopping; `None` if it stops.
+/// Returns a broadcast that continues instead of stopping; `None` if it stops.
 ///
 /// It goes on with those of its numbers that can send, or can when their account's template is no
-/// longer paused. Where the refusal says how the template
-/// stands with the account, the account's numbers wait until it is approved again. Any other
-/// refusal would come again, so those numbers leave the broadcast until it is resumed.
+/// longer paused. If the refusal gives the template's status with the account, the account's
+/// numbers wait until it is approved again. Any other refusal would come again, so those numbers
+/// leave the broadcast until it is resumed.
 pub(super) fn continued(
     context: &mut Context<'_>,
     record: &Record,

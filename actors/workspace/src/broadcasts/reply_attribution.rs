@@ -1,11 +1,11 @@
 //! Attributes a message that a contact wrote to the broadcast that it replies to.
 //!
-//! A recipient that writes while a broadcast is sent, or within three days of its end, replies to
-//! the last one whose message went out to them. Each recipient counts once.
+//! A recipient may reply while a broadcast is sent, and within three days of its end. The reply is
+//! to the last broadcast whose message went out to them. Each recipient counts once.
 //!
-//! [`Table::Analytics`] knows the broadcasts that may be replied to under `workspace ‖ 0 ‖ r ‖
-//! begin ‖ broadcast`; the value is empty while one is sent, and then when its replies end. In
-//! which of them a phone is a recipient is found beside the actor (`reply_lookup.rs`).
+//! [`Table::Analytics`] has the broadcasts that may be replied to under `workspace ‖ 0 ‖ r ‖ begin
+//! ‖ broadcast`. The value is empty while one is sent, and then the end of its replies. The lookup
+//! of a phone among their recipients is beside the actor (`reply_lookup.rs`).
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -23,9 +23,9 @@ use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::analytics::note;
 
-/// How long after a broadcast's end a message is still a reply.
+/// The time after a broadcast's end for which a message is still a reply.
 const REPLIES_FOR: Duration = Duration::from_secs(3 * 24 * 3600);
-/// Most broadcasts that a message is looked for in: the last ones that began.
+/// The maximum of broadcasts that a message is looked for in: the last that started.
 pub(super) const LOOKED_AT_MAX: usize = 32;
 
 fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
@@ -37,7 +37,7 @@ fn key(context: &Context<'_>, begun: Timestamp, id: BroadcastId) -> Vec<u8> {
     [&*prefix(&context.core.id), &begun, id.as_bytes()].concat()
 }
 
-/// A broadcast begins: it may be replied to.
+/// Notes that a broadcast starts: it may be replied to.
 pub(crate) fn opens(context: &mut Context<'_>, record: &Record) {
     if let Some(begun) = record.started_at {
         let key = key(context, begun, record.id);
@@ -45,7 +45,7 @@ pub(crate) fn opens(context: &mut Context<'_>, record: &Record) {
     }
 }
 
-/// A broadcast is over: its replies have an end.
+/// Notes that a broadcast is over: its replies have an end.
 pub(crate) fn ends(context: &mut Context<'_>, record: &Record) {
     if let Some(begun) = record.started_at {
         let key = key(context, begun, record.id);
@@ -59,14 +59,14 @@ pub(crate) fn ends(context: &mut Context<'_>, record: &Record) {
 pub(super) struct Live {
     pub(super) begun: Timestamp,
     pub(super) id: BroadcastId,
-    /// When its replies end; not while it is sent.
+    /// The end of its replies; `None` while it is sent.
     pub(super) end: Option<Timestamp>,
 }
 
-/// The broadcasts that may be replied to, and the keys of those that no more can be.
+/// The broadcasts that may be replied to, and the keys of those that no longer can be.
 #[derive(Debug, Default)]
 pub(crate) struct LiveBroadcasts {
-    /// The last ones that began, newest first.
+    /// The last broadcasts that started, newest first.
     pub(super) live: Vec<Live>,
     over: Vec<Vec<u8>>,
 }
@@ -103,12 +103,12 @@ impl LiveBroadcasts {
         Ok(found)
     }
 
-    /// Whether no message can be a reply.
+    /// Returns whether no message can be a reply.
     pub(crate) const fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
 
-    /// Has the keys deleted of those that are over.
+    /// Deletes the keys of broadcasts that are over.
     pub(crate) fn forget_over(&self, context: &mut Context<'_>) {
         for key in &self.over {
             context.delete(Table::Analytics, key.clone());
@@ -116,7 +116,7 @@ impl LiveBroadcasts {
     }
 }
 
-/// Somebody has written: perhaps a reply, to what was found of it beside the actor.
+/// Notes that a contact has written, perhaps as a reply, by the result of the lookup.
 pub(crate) fn note_reply(
     context: &mut Context<'_>,
     from: Phone,
@@ -150,7 +150,8 @@ fn replied(
     Ok(())
 }
 
-/// Whether a message went out, by what the fan-out and the channel's reports say of its window.
+/// Returns whether a message was sent, by the fan-out's marks and the channel's reports of its
+/// window.
 pub(super) fn went_out(
     marks: Option<Vec<u8>>,
     reports: Option<Vec<u8>>,

@@ -1,12 +1,14 @@
 //! Finds, beside the actor, the broadcast that a message may be a reply to.
 //!
-//! [`Table::Analytics`] remembers of each phone that has written, under `workspace ‖ 0 ‖ p ‖
-//! phone`: the version (1), when the newest broadcast began that was looked at, and for each that
-//! the phone is a recipient of its begin, its id and the recipient's place (u32), all big endian.
+//! [`Table::Analytics`] has a record of each phone that has written, under `workspace ‖ 0 ‖ p ‖
+//! phone`. It is the version (1) and the start of the newest searched broadcast. Then it has, for
+//! each broadcast of which the phone is a recipient, its start, its id and the recipient's place
+//! (u32). All are big endian.
+//!
 //! So each broadcast's audience is searched once for a phone, by its first message after the
-//! broadcast began, and a further message reads four records however many broadcasts there are. The
-//! record can be made again from the audiences: it is written when somebody writes, and not for a
-//! million recipients of whom few do. It goes with the messages of the phone.
+//! broadcast started. A further message reads four records however many broadcasts there are. The
+//! record can be rebuilt from the audiences: it is written when a phone writes, and not for a
+//! million recipients of whom few do. It is deleted with the messages of the phone.
 
 use postrider_broadcast::phone_index::place_of;
 use postrider_broadcast::record::{WINDOW, window_key};
@@ -19,9 +21,9 @@ use crate::core::read_ahead::Reader;
 use crate::sweep::{Look, RecordKeys};
 
 const VERSION: u8 = 1;
-/// Begin, id and place.
+/// The bytes of a start, an id and a place.
 const ENTRY_BYTES: usize = 8 + 16 + 4;
-/// Stands for no place.
+/// The value for no place.
 const NOWHERE: u32 = u32::MAX;
 
 /// One recipient of a broadcast.
@@ -31,17 +33,17 @@ pub(crate) struct Recipient {
     pub(super) place: u32,
 }
 
-/// What was found of a message.
+/// The result of the lookup of a message.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Found {
     /// The recipient that replies with it, unless they have before.
     pub(super) recipient: Option<Recipient>,
-    /// What is to be remembered of the phone, if that is news.
+    /// The new record of the phone, if it has changed.
     remembered: Option<Vec<u8>>,
 }
 
 impl Found {
-    /// Writes what is to be remembered of the phone.
+    /// Writes the new record of the phone.
     pub(super) fn keep(&self, context: &mut Context<'_>, phone: Phone) {
         if let Some(remembered) = &self.remembered {
             let key = phone_key(&context.core.id, &phone.key_bytes());
@@ -50,12 +52,12 @@ impl Found {
     }
 }
 
-/// The key of what is remembered of a phone.
+/// Returns the key of the record of a phone.
 pub(crate) fn phone_key(workspace: &WorkspaceId, phone: &[u8; 8]) -> Vec<u8> {
     [workspace.as_str().as_bytes(), b"\0p", phone].concat()
 }
 
-/// The record of what is remembered of a phone, if there is one.
+/// Returns the record of a phone, if there is one.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -65,13 +67,14 @@ pub(crate) fn remembered(look: &Look<'_>, phone: &[u8; 8]) -> Result<RecordKeys,
     Ok(is_there.then_some((Table::Analytics, key)).into_iter().collect())
 }
 
-/// What is remembered of a phone.
+/// The record of a phone.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct OfPhone {
-    /// When the newest broadcast began that was looked at.
+    /// The start of the newest searched broadcast.
     last: Timestamp,
-    /// Those that the phone is a recipient of, with its place, and those of the last moment that it
-    /// is none of.
+    /// The broadcasts of which the phone is a recipient, with its place.
+    ///
+    /// Those of the last moment of which it is not are included, with `None`.
     broadcasts: Vec<(Timestamp, BroadcastId, Option<u32>)>,
 }
 
@@ -107,14 +110,14 @@ impl OfPhone {
         Ok(Self { last: moment(last), broadcasts })
     }
 
-    /// The phone's place in a broadcast; the outer `None` if nobody has looked.
+    /// Returns the phone's place in a broadcast; the outer `None` if it was not searched.
     fn place_in(&self, live: &Live) -> Option<Option<u32>> {
         let known = self.broadcasts.iter().find(|(_, id, _)| *id == live.id);
         known.map(|(.., place)| *place).or_else(|| (live.begun < self.last).then_some(None))
     }
 }
 
-/// Finds what a message of a phone, written at `at`, is a reply to.
+/// Finds the broadcast to which a message of a phone, written at `at`, is a reply.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -126,7 +129,7 @@ pub(crate) fn look_up(
 ) -> Result<Found, StoreError> {
     let key = phone_key(workspace, &phone.key_bytes());
     let bytes = reader.get(Table::Analytics, key)?;
-    // It can be made again, so one that cannot be read costs no message.
+    // It can be rebuilt, so an unreadable one costs no message.
     let before = bytes.map(|bytes| OfPhone::decode(&bytes)).transpose().unwrap_or_else(|error| {
         tracing::warn!(%workspace, %error, "it is made again");
         None

@@ -1,4 +1,4 @@
-//! What the provider reports of a broadcast's messages.
+//! The provider's reports on a broadcast's messages.
 
 use postrider_broadcast::audience::Segment;
 use postrider_broadcast::control::TemplateRefusal;
@@ -26,19 +26,20 @@ use crate::suppressions::stopped_marketing;
 use crate::templates::{Template, find_template};
 use postrider_domain::unavailable::Unavailable;
 
-/// What the first report of a failure brings about, besides what is committed with it.
+/// The effect of the first report of a failure, besides the committed changes.
 #[derive(Debug, Default)]
 pub(crate) struct NewFailure {
-    /// Whether the report is the first one of the message's failure.
+    /// Set if the report is the first one of the message's failure.
     pub(crate) is_new: bool,
     /// The broadcast's record, if the failure has paused or ended it, or a number has left it.
     pub(crate) changed: Option<Record>,
 }
 
-/// Takes a report on the message to one recipient, which left through `number`. The recipient's
-/// phone is given where the channel knows it; a report of a broadcast that nobody knows changes
-/// nothing. What can fail is read before anything is written, as a report that comes again would
-/// find itself taken.
+/// Applies a report on the message to one recipient, which left through `number`.
+///
+/// The recipient's phone is given if the channel knows it. A report of an unknown broadcast changes
+/// nothing. All fallible reads come before any write: after a partial write, the repeated report
+/// would count as already applied.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
@@ -103,11 +104,11 @@ struct Refused {
     refusal: TemplateRefusal,
     /// The template as it is known.
     row: Template,
-    /// Whether what is known of it is newer.
+    /// Set if the known state of the template is newer.
     is_late: bool,
 }
 
-/// What a refusal at a moment says of the broadcast's template, if that is known.
+/// Returns the effect of a refusal at a moment on the broadcast's template, if that is known.
 fn refused_template(
     context: &Context<'_>,
     record: &Record,
@@ -117,13 +118,13 @@ fn refused_template(
     let Some(refusal) = refusal else { return Ok(None) };
     let TemplateName { name, language } = &record.template;
     let template = find_template(context, name, language)?;
-    // The provider's clock may be behind ours, and its report may be late: what is newer stays.
+    // The provider's clock may be behind ours, and its report may be late: a newer state stays.
     let at = at.max(record.id.timestamp());
     let refused = |row: Template| Refused { refusal, is_late: row.is_newer_than(at), row };
     Ok(template.map(refused))
 }
 
-/// The broadcast if one failure has changed it: it is paused or over, or a number has left it.
+/// Returns the broadcast if one failure has changed it: it is paused or over, or lost a number.
 fn after_failure(
     context: &mut Context<'_>,
     record: Record,
@@ -142,7 +143,7 @@ fn after_failure(
     }
 }
 
-/// Pauses or ends a broadcast where one failure is a reason to. Returns what it is then.
+/// Pauses or ends a broadcast if one failure is a reason to. Returns the changed record.
 fn stop(context: &mut Context<'_>, record: Record, failure: &Failure) -> Option<Record> {
     use BroadcastStatus::{Queued, Sending};
     match (verdict(failure, record.personal)?, record.status) {
@@ -158,8 +159,9 @@ fn stop(context: &mut Context<'_>, record: Record, failure: &Failure) -> Option<
     }
 }
 
-/// The phone of the recipient at this place. Only where the channel does not report it, a whole
-/// segment of the audience is read for it.
+/// Returns the phone of the recipient at this place.
+///
+/// If the channel does not report it, a whole segment of the audience is read for it.
 fn recipient(
     context: &Context<'_>,
     record: &Record,
@@ -174,22 +176,24 @@ fn recipient(
     Ok(segment.map_err(unreadable)?.recipient(index).map(|(phone, _)| phone))
 }
 
-/// What the fan-out has noted of a message.
+/// Returns the fan-out's mark of a message.
 fn mark(context: &Context<'_>, window: &[u8], at: usize) -> Result<Option<Mark>, Unavailable> {
     let window = context.get(Table::BroadcastOutcomes, window)?;
     let window = window.map(|bytes| Window::decode(&bytes)).transpose().map_err(unreadable)?;
     Ok(window.and_then(|window| window.mark(at)))
 }
 
-/// Whether a report is to keep what the channel calls the message: it has arrived, so that it can
-/// be answered, and the answer which had the name is not known, or never came.
+/// Returns whether a report is to store the channel's id of the message.
+///
+/// It is if the message has arrived, so that it can be answered, and the answer with the id is
+/// unknown or never came.
 fn is_name_new(mark: Option<Mark>, (before, report): (Option<Report>, Report)) -> bool {
     let arrived = |report| matches!(report, Report::Delivered | Report::Read);
     let is_known = matches!(mark, Some(Mark::Sent | Mark::Held | Mark::Failed | Mark::OptedOut));
     arrived(report) && !before.is_some_and(arrived) && !is_known
 }
 
-/// Counts what is new about a message.
+/// Counts the news about a message.
 fn count(counts: &mut DayCounts, mark: Option<Mark>, before: Option<Report>, report: Report) {
     let arrived = matches!(report, Report::Delivered | Report::Read);
     counts.delivered += u32::from(arrived && before < Some(Report::Delivered));
@@ -204,7 +208,7 @@ fn emit(
     report: Report,
 ) {
     let (event, status): (fn(MessageData) -> EventData, _) = match report {
-        // Its own answer said so.
+        // Its own answer gave this status.
         Report::Sent => return,
         Report::Delivered => (EventData::MessageDelivered, "delivered"),
         Report::Read => (EventData::MessageRead, "read"),

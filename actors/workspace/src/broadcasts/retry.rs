@@ -1,4 +1,4 @@
-//! Sending to those that a broadcast has failed for.
+//! A new broadcast to the failed recipients of an earlier one.
 
 use postrider_broadcast::Audience;
 use postrider_domain::{BroadcastId, NumberId};
@@ -10,13 +10,13 @@ use crate::broadcasts::view::RecipientStatus;
 use crate::handle::Workspace;
 use crate::idempotency::IdempotentError;
 
-/// Why a broadcast was not sent again to those that it has failed for.
+/// The reason why a broadcast was not sent again to its failed recipients.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RetryBroadcastError {
-    /// The broadcast cannot be taken up again.
+    /// The broadcast cannot be retried.
     #[error(transparent)]
     Broadcast(#[from] BroadcastError),
-    /// The new one cannot be made.
+    /// The new broadcast cannot be created.
     #[error(transparent)]
     Create(#[from] CreateBroadcastError),
 }
@@ -28,12 +28,11 @@ impl From<postrider_domain::unavailable::Unavailable> for RetryBroadcastError {
 }
 
 impl Workspace {
-    /// Makes a new broadcast to the recipients that one which is over has failed for.
+    /// Creates a new broadcast to the failed recipients of one that is over.
     ///
     /// # Errors
     /// [`RetryBroadcastError`]: there is none, it is not over, nothing has failed, it was retried
-    /// before, or what
-    /// [`create_broadcast`](Self::create_broadcast) refuses.
+    /// before, or the refusal of [`create_broadcast`](Self::create_broadcast).
     pub async fn retry_broadcast(
         &self,
         id: BroadcastId,
@@ -42,8 +41,9 @@ impl Workspace {
         postrider_runtime::task::detached(async move { workspace.retry_attached(id).await }).await
     }
 
-    /// Those of the named numbers that are still connected, or all of them if none is: a broadcast
-    /// must not leave through others, and the refusal names one.
+    /// Returns those of the named numbers that are still connected, or all of them if none is.
+    ///
+    /// A broadcast must not leave through others, and the refusal names one.
     fn still_connected(&self, named: Vec<NumberId>) -> Vec<NumberId> {
         let is_connected = |number: &NumberId| self.shared.numbers.connected(*number).is_some();
         let left: Vec<_> = named.iter().copied().filter(is_connected).collect();

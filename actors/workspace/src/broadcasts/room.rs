@@ -1,4 +1,4 @@
-//! Asks whether another broadcast may be made, before its audience is written.
+//! Checks whether another broadcast may be created, before its audience is written.
 
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::quota::{check_broadcasts, check_bytes};
@@ -6,9 +6,10 @@ use crate::idempotency::IdempotencyKey;
 use postrider_domain::unavailable::Unavailable;
 use postrider_store::Table;
 
-/// Asks whether another broadcast may be made, before its audience is written.
+/// The command that checks whether another broadcast may be created, before its audience is
+/// written.
 pub(crate) struct RoomForBroadcast {
-    /// Under which it is made. What was made under it before is answered again, and needs no room.
+    /// The key of its creation. An answer under the key is returned again, and needs no room.
     pub(crate) key: Option<IdempotencyKey>,
 }
 

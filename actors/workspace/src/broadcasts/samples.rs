@@ -1,4 +1,4 @@
-//! Pure: which templates are sent with the same parameters.
+//! Pure: checks which templates give the same messages with the same parameters.
 //!
 //! A broadcast's messages are made of one account's template, and are sent through numbers of other
 //! accounts too. So those must have a template that takes the very same parameters.
@@ -8,18 +8,19 @@ use postrider_domain::template::Misfit;
 use postrider_domain::template::parameters::fill;
 use serde_json::Value;
 
-/// More places than any body has room for.
+/// A number of places that no body has room for.
 const PLACES_MAX: usize = 210;
 
-/// The parameters of a broadcast's messages: those that all have, or samples where recipients have
-/// variables of their own.
+/// The parameters of a broadcast's messages: the shared ones, or samples for recipients' variables.
 #[derive(Debug)]
 pub(super) struct Samples(Vec<Vec<Value>>);
 
 impl Samples {
-    /// Those of a broadcast with these parameters. Where recipients have variables, which fit the
-    /// template that is given, they are one with as many variables as its body takes, and one
-    /// without any if that fits as well: what a variable says matters to no template.
+    /// Returns the samples of a broadcast with these parameters.
+    ///
+    /// For recipients with variables, which fit `personal`, there is one with as many variables as
+    /// its body takes. There is one without any if that fits as well. The text of a variable
+    /// matters to no template.
     pub(super) fn of(components: &[Value], personal: Option<&[Value]>) -> Self {
         let shared = components.to_vec();
         let Some(template) = personal else { return Self(vec![shared]) };
@@ -30,7 +31,7 @@ impl Samples {
         Self(with_variables.into_iter().chain(shared).collect())
     }
 
-    /// What the channel gets of each.
+    /// Returns the filled components of each sample, for the channel.
     ///
     /// # Errors
     /// [`Misfit`]: one of them does not fit the template.

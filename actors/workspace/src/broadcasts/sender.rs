@@ -1,4 +1,4 @@
-//! Which numbers a broadcast is sent from: those whose template makes its messages.
+//! The numbers from which a broadcast is sent: those whose template makes its messages.
 //!
 //! Their accounts have it approved, and its parameters make the same message of it with each.
 
@@ -18,29 +18,31 @@ use crate::templates::Template;
 
 /// Numbers that send the same messages of a template.
 struct Chosen {
-    /// There is one at least.
+    /// The numbers; at least one.
     numbers: Vec<NumberId>,
-    /// The template that the messages are made of.
+    /// The template of which the messages are made.
     definition: Vec<Value>,
-    /// Its category: marketing if any of their accounts has it so.
+    /// Its category: marketing if it is for any of their accounts.
     category: TemplateCategory,
 }
 
-/// What a new broadcast is sent from, and by.
+/// The numbers and the template of a new broadcast.
 pub(super) struct Sender {
-    /// The numbers that its maker has named.
+    /// The numbers that its creator has named.
     pub(super) from: Vec<NumberId>,
-    /// Those that it is sent from; there is one at least.
+    /// The numbers from which it is sent; at least one.
     pub(super) numbers: Vec<NumberId>,
-    /// The template's components, as the account of the first one has them.
+    /// The template's components, as the account of the first number has them.
     pub(super) definition: Vec<Value>,
-    /// Its category: marketing if any of their accounts has it so.
+    /// Its category: marketing if it is for any of their accounts.
     pub(super) category: TemplateCategory,
 }
 
 impl Sender {
-    /// What a broadcast is sent from whose maker named these numbers. Its parameters must fit the
-    /// template of one account; where they do not fit that of another, its numbers take no part.
+    /// Chooses the sender of a broadcast whose creator named these numbers.
+    ///
+    /// Its parameters must fit the template of one account. If they do not fit that of another, its
+    /// numbers take no part.
     ///
     /// # Errors
     /// [`CreateBroadcastError`]: a number is not known, or none has the template.
@@ -70,12 +72,13 @@ impl Sender {
     }
 }
 
-/// Those of these numbers that can send the template and make the same messages of the parameters:
-/// those which `known`, the template that the messages were made of before, makes of them, or else
-/// those of the first number that they fit.
+/// Chooses the numbers that can send the template and make the same messages of the parameters.
+///
+/// The messages are those of `known`, the template of which they were made before, or else those of
+/// the first number whose template fits.
 ///
 /// # Errors
-/// None can; the [`Misfit`] if that is because the parameters fit no template.
+/// No number can send it; the [`Misfit`] if the reason is that the parameters fit no template.
 fn choose(
     context: &Context<'_>,
     row: &Template,
@@ -108,7 +111,7 @@ fn choose(
     Ok(Chosen { numbers, definition, category })
 }
 
-/// The template as the account of a number has it, if the number can send it.
+/// Returns the template as the account of a number has it, if the number can send it.
 pub(super) fn sendable<'a>(
     context: &Context<'_>,
     row: &'a Template,
@@ -118,19 +121,20 @@ pub(super) fn sendable<'a>(
     row.can_leave(pool, number).then(|| row.for_number(pool, number).ok()).flatten()
 }
 
-/// Why a broadcast that was made cannot be sent from any number.
+/// The reason why an existing broadcast cannot be sent from any number.
 pub(super) enum NoSender {
     /// No number can send its template.
     Template,
     /// Its parameters do not fit the template any more, and no number has it at another price.
     Parameters(Misfit),
-    /// None can but at another price, as far as is known.
+    /// The numbers that can send it have another price, as far as is known.
     Price,
 }
 
-/// A broadcast that is sent from the numbers which can send it now, chosen as for a new one. It
-/// keeps its price: a number whose account has the template in a category of another price takes
-/// no part, unless it did before or there is no other account.
+/// Chooses the numbers again that can send a broadcast now, as for a new one.
+///
+/// It keeps its price: a number whose account has the template in a category of another price takes
+/// no part. The exceptions are numbers that took part before, and the lack of any other account.
 pub(super) fn chosen_again(
     context: &Context<'_>,
     record: &Record,
@@ -139,7 +143,7 @@ pub(super) fn chosen_again(
     chosen_of(context, record, row, candidates(context, &record.from))
 }
 
-/// The same, of these numbers only.
+/// Chooses the numbers again, from these only.
 pub(super) fn chosen_of(
     context: &Context<'_>,
     record: &Record,
@@ -172,7 +176,7 @@ fn has_its_price(context: &Context<'_>, record: &Record, row: &Template, number:
     })
 }
 
-/// The numbers that are called so, each once.
+/// Returns the numbers with these ids or phones, each once.
 fn named(
     context: &Context<'_>,
     row: &Template,
@@ -190,8 +194,9 @@ fn named(
     Ok(numbers)
 }
 
-/// The numbers that may be meant by a broadcast whose maker named these: those of them that are
-/// still connected, or where none was named those of the pool.
+/// Returns the candidates for a broadcast whose creator named these numbers.
+///
+/// They are those that are still connected, or those of the pool if none was named.
 pub(super) fn candidates(context: &Context<'_>, from: &[NumberId]) -> Vec<NumberId> {
     if from.is_empty() {
         return context.core.pool.numbers().collect();

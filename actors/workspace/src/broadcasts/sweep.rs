@@ -1,4 +1,4 @@
-//! Which broadcasts were over long ago, part by part.
+//! The sweep of broadcasts past their retention time, part by part.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use postrider_domain::{BroadcastId, WorkspaceId};
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table};
 
-/// How often it is looked for them.
+/// The interval of the search for them.
 const ROUND: Duration = Duration::from_secs(3600);
-/// Where a broadcast's parts are, under keys that begin the same.
+/// The tables with a broadcast's parts, under keys with the same prefix.
 const PARTS: [Table; 5] = [
     Table::BroadcastAudience,
     Table::BroadcastPhones,
@@ -20,8 +20,9 @@ const PARTS: [Table; 5] = [
     Table::BroadcastNames,
 ];
 
-/// Reads some of what is kept of the oldest broadcast that was over for longer than it is kept. Its
-/// record goes last, so that no part is left without one.
+/// Reads some parts of the oldest broadcast past its retention time.
+///
+/// Its record goes last, so that no part is left without one.
 pub(crate) fn long_over(
     look: &Look<'_>,
     cursor: &mut SweepCursor,
@@ -47,8 +48,10 @@ pub(crate) fn long_over(
     Ok(vec![(Table::Broadcasts, key), (Table::Broadcasts, counts)])
 }
 
-/// Reads some of the recipients of the first broadcast that was cancelled before anything of it was
-/// sent. Its mark goes last.
+/// Reads some of the recipients of the first broadcast that was cancelled before any message was
+/// sent.
+///
+/// Its mark goes last.
 pub(crate) fn dropped(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<RecordKeys, StoreError> {
     let prefix = record::dropped_prefix(look.workspace);
     let from = cursor.from.clone();
@@ -59,7 +62,7 @@ pub(crate) fn dropped(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<Recor
     })?;
     let id = mark.as_deref().and_then(<[u8]>::last_chunk).map(|id| BroadcastId::from_bytes(*id));
     let (Some(key), Some(id)) = (mark, id) else {
-        // Whichever is written later is before this, and is come to then.
+        // A mark that is written later sorts before this, and is found then.
         cursor.pass(&[&*prefix, &[0xff; 9]].concat());
         cursor.rest_until(NEVER);
         return Ok(Vec::new());
@@ -76,12 +79,12 @@ pub(crate) fn dropped(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<Recor
     Ok(keys)
 }
 
-/// What the keys of the marks begin with of broadcasts whose recipients are to be deleted.
+/// Returns the key prefix of the marks of broadcasts whose recipients are to be deleted.
 pub(crate) fn marks(workspace: &WorkspaceId) -> Vec<u8> {
     record::dropped_prefix(workspace)
 }
 
-/// The first broadcast from the cursor on that goes, and the key of its record.
+/// Returns the first broadcast from the cursor on that is to be deleted, and its record's key.
 fn over(
     look: &Look<'_>,
     cursor: &mut SweepCursor,
@@ -95,7 +98,7 @@ fn over(
         if id.is_ok_and(is_young) {
             return ControlFlow::Break(());
         }
-        // One whose record cannot be read stays as it is; its readers get the error.
+        // A broadcast whose record cannot be read stays; its readers get the error.
         let record = codec::decode::<Record>(value).ok().filter(|record| record.settled);
         let finished = record.as_ref().and_then(|record| record.finished_at);
         match record {
@@ -114,9 +117,10 @@ fn over(
     Ok(found)
 }
 
-/// Some of a broadcast's parts from `within` on, which is the place of a table and a key. It is
-/// cleared with the last ones. None is left when what then begins at the first table finds nothing:
-/// a report may have come behind the pass before it.
+/// Returns some of a broadcast's parts from `within` on, which holds a table's place and a key.
+///
+/// It is cleared with the last ones. No part is left only if a pass from the first table finds
+/// nothing: a report may have come after an earlier pass.
 fn parts(look: &Look<'_>, id: BroadcastId, within: &mut Vec<u8>) -> Result<RecordKeys, StoreError> {
     let prefix = record::parts_prefix(look.workspace, id);
     let mut keys = Vec::new();

@@ -1,4 +1,4 @@
-//! Changing a broadcast that has not begun.
+//! The change of a broadcast that has not started.
 
 use postrider_broadcast::record::{BroadcastStatus, Record};
 use postrider_domain::{BroadcastId, Timestamp};
@@ -13,7 +13,7 @@ use crate::core::command::{Command, Context};
 pub struct BroadcastChange {
     /// Its name, for people.
     pub name: Option<Box<str>>,
-    /// When it begins.
+    /// The time of its start.
     pub schedule_at: Option<Timestamp>,
 }
 
@@ -32,7 +32,7 @@ impl Workspace {
         postrider_runtime::task::detached(async move {
             let record = workspace.perform(UpdateBroadcast { id, change }).await?;
             if let Some(at) = record.schedule_at {
-                // An actor that begins it at the old time learns that it is not due.
+                // An actor that starts it at the old time finds that it is not due.
                 workspace.shared.broadcasts.reschedule(id, at);
             }
             Ok(())

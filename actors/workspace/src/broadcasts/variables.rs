@@ -1,4 +1,4 @@
-//! Which template the variables of a new broadcast's recipients are for.
+//! The choice of the template for the variables of a new broadcast's recipients.
 
 use postrider_broadcast::parameters::with_variables;
 use postrider_domain::Phone;
@@ -13,11 +13,12 @@ use crate::core::command::{Command, Context};
 use crate::core::sticky;
 use crate::templates::find_template;
 
-/// Most recipients that a refusal names.
+/// The maximum of recipients that a refusal names.
 const MISFITS_MAX: usize = 20;
 
-/// Asks for the templates that recipients' variables may be for: those that the numbers which the
-/// broadcast may be sent from have, each once.
+/// Reads the candidate templates for recipients' variables.
+///
+/// They are those of the numbers from which the broadcast may be sent, each once.
 struct Definitions {
     name: Box<str>,
     language: Box<str>,
@@ -39,7 +40,7 @@ impl Command for Definitions {
                 found.push(template.into_owned().components);
             }
         }
-        // What the broadcast is refused for is said once the variables were looked at.
+        // The reason for a refusal is reported after the variables were checked.
         if found.is_empty() {
             found.push(row.components);
         }
@@ -48,7 +49,8 @@ impl Command for Definitions {
 }
 
 impl Workspace {
-    /// The templates that the variables of recipients may be for; none where they have no own.
+    /// Returns the candidate templates for the variables of recipients; none if they have no
+    /// variables.
     pub(super) async fn definitions(
         &self,
         new: &NewBroadcast,
@@ -61,8 +63,9 @@ impl Workspace {
     }
 }
 
-/// The first template that every recipient's variables fit; `None` if they have none, or there is
-/// no template, as the command says then.
+/// Returns the first template that fits every recipient's variables.
+///
+/// `None` if they have none, or there is no template, which the command reports later.
 pub(super) fn check_variables(
     definitions: Vec<Vec<Value>>,
     new: &NewBroadcast,
@@ -75,13 +78,13 @@ pub(super) fn check_variables(
             let given = with_variables(&new.components, variables);
             match parameters::fill(&definition, &given) {
                 Ok(_) => {}
-                // Which are misfits is said of the first one only.
+                // Misfits are reported of the first template only.
                 Err(_) if refusal.is_some() => {
                     more += 1;
                     break;
                 }
                 Err(misfit) if misfits.len() < MISFITS_MAX => {
-                    // An audience is made of phones only.
+                    // An audience consists of phones only.
                     let phone = Phone::from_digits(new.audience.phones[place]).ok();
                     misfits.extend(phone.map(|phone| (place, phone, misfit)));
                 }

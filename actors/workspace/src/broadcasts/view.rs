@@ -1,4 +1,4 @@
-//! Pure: what callers see of a broadcast: its status, its counts and its recipients.
+//! Pure: the view of a broadcast for callers: its status, its counts and its recipients.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,47 +17,47 @@ pub struct Broadcast {
     pub name: Box<str>,
     /// The template that it sends.
     pub template: TemplateName,
-    /// The template's category when it was made.
+    /// The template's category at its creation.
     pub category: TemplateCategory,
-    /// Credits for each recipient, reserved when it was made.
+    /// The credits for each recipient, reserved at its creation.
     pub price: u64,
-    /// What becomes of messages whose outcome a crash has swallowed.
+    /// The policy for messages whose outcome was lost in a crash.
     pub policy: BroadcastPolicy,
-    /// Where it stands.
+    /// The status.
     pub status: BroadcastStatus,
-    /// Why it was paused or ended, unless somebody asked for it.
+    /// The reason for its pause or end, unless a caller asked for it.
     pub reason: Option<Box<str>>,
-    /// Its recipients.
+    /// The number of its recipients.
     pub total_recipients: u32,
-    /// What became of them.
+    /// The counts of its recipients by status.
     pub counts: BroadcastCounts,
-    /// Answers a second since it began; `None` before.
+    /// The answers a second since its start; `None` before.
     pub rate_per_second: Option<f64>,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// When it is or was to begin, unless at once.
+    /// The planned time of its start, unless at once.
     pub schedule_at: Option<Timestamp>,
-    /// When it began.
+    /// The time of its start.
     pub started_at: Option<Timestamp>,
-    /// When it goes on, while it waits for the budget of its numbers' portfolio.
+    /// The time at which it goes on, while it waits for the budget of its numbers' portfolio.
     pub resumes_at: Option<Timestamp>,
-    /// When it was over.
+    /// The time of its end.
     pub finished_at: Option<Timestamp>,
     /// The broadcast whose failed recipients it sends to again.
     pub retry_of: Option<BroadcastId>,
-    /// The one that sends to its failed recipients again.
+    /// The broadcast that sends to its failed recipients again.
     pub retried_by: Option<BroadcastId>,
-    /// What its sender notes of it.
+    /// The sender's notes.
     pub notes: SenderNotes,
 }
 
 macro_rules! statuses {
     ($($(#[$doc:meta])* $variant:ident $field:ident;)*) => {
-        /// What became of a recipient.
+        /// The outcome for a recipient.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum RecipientStatus { $($(#[$doc])* $variant,)* }
 
-        /// Recipients by what became of them: each is in one, and they add up to all.
+        /// The counts of recipients by status: each is in one, and they add up to all.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         #[serde(default)]
         pub struct BroadcastCounts { $($(#[$doc])* pub $field: u32,)* }
@@ -105,24 +105,24 @@ statuses! {
 /// One recipient of a broadcast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecipientRow {
-    /// Who.
+    /// The phone of the recipient.
     pub to: Phone,
-    /// The message to it; `None` for one that gets none.
+    /// The message to the recipient; `None` if there is none.
     pub message_id: Option<MessageId>,
-    /// What became of it.
+    /// The status of the recipient.
     pub status: RecipientStatus,
-    /// Why it failed, if it did.
+    /// The reason for the failure, if it failed.
     pub error: Option<RecipientError>,
 }
 
-/// Why a message to a recipient failed.
+/// The reason why a message to a recipient failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecipientError {
     /// `channel_refused` or `not_sent_in_time`.
     pub reason: &'static str,
-    /// The channel's own error code, where it gave one.
+    /// The channel's own error code, if it gave one.
     pub code: Option<u32>,
-    /// The channel's explanation; empty where it gave none.
+    /// The channel's explanation; empty if it gave none.
     pub details: Box<str>,
 }
 
@@ -143,7 +143,7 @@ pub struct RecipientsPage {
 }
 
 impl RecipientStatus {
-    /// Whether the message is paid for: it is or may be with the recipient.
+    /// Returns whether the message is paid for: it is or may be with the recipient.
     pub(crate) const fn is_paid(self) -> bool {
         match self {
             Self::Held | Self::Sent | Self::Delivered | Self::Read | Self::Unknown => true,
@@ -153,19 +153,19 @@ impl RecipientStatus {
 }
 
 impl BroadcastCounts {
-    /// Recipients whose messages are paid for.
+    /// Returns the number of recipients whose messages are paid for.
     pub(crate) fn paid(mut self) -> u32 {
         let paid = RecipientStatus::ALL.iter().filter(|status| status.is_paid());
         paid.map(|status| *self.of(*status)).sum()
     }
 
-    /// Recipients that the channel has answered for, or will not.
+    /// Returns the number of recipients that the channel has answered for, or will not.
     pub(crate) fn concluded(&self) -> u32 {
         self.held + self.sent + self.delivered + self.read + self.failed + self.unknown
     }
 }
 
-/// What is said of a recipient that is not sent to yet.
+/// Returns the status of a recipient that is not sent to yet.
 pub(crate) const fn unsent(record: &Record) -> RecipientStatus {
     match record.status.is_over() {
         true => RecipientStatus::Cancelled,
@@ -173,7 +173,7 @@ pub(crate) const fn unsent(record: &Record) -> RecipientStatus {
     }
 }
 
-/// What became of a recipient, by its outcome and what was reported later.
+/// Returns the status of a recipient, by its outcome and the later report.
 pub(crate) const fn status_of(
     record: &Record,
     mark: Mark,
@@ -183,7 +183,7 @@ pub(crate) const fn status_of(
         (Some(Report::Failed), _) => RecipientStatus::Failed,
         (Some(Report::Read), _) => RecipientStatus::Read,
         (Some(Report::Delivered), _) => RecipientStatus::Delivered,
-        // A report also settles what nobody knew.
+        // A report also settles an unknown outcome.
         (Some(Report::Sent), _) | (None, Mark::Sent) => RecipientStatus::Sent,
         (None, Mark::Claimed) if record.settled => RecipientStatus::Unknown,
         (None, Mark::Claimed) => RecipientStatus::Pending,
