@@ -1,7 +1,8 @@
-//! Who wrote because of an advertisement, by day.
+//! Counts of contacts that wrote because of an advertisement, by day.
 //!
-//! [`Table::Analytics`] counts under `workspace ‖ 0 ‖ a ‖ day ‖ source`, and knows under
-//! `workspace ‖ 0 ‖ s ‖ day ‖ source ‖ phone` who has been counted; a source is known by a hash.
+//! [`Table::Analytics`] has the counts under `workspace ‖ 0 ‖ a ‖ day ‖ source`. Under `workspace ‖
+//! 0 ‖ s ‖ day ‖ source ‖ phone` it has the contacts that have been counted. A source is known by a
+//! hash.
 
 use std::ops::ControlFlow;
 
@@ -19,29 +20,29 @@ use postrider_store::{Direction, StoreError, Table};
 
 use crate::analytics::DayRange;
 
-/// Most characters that are kept of what a provider reports of a source.
+/// The maximum of characters that are stored of a provider's fields of a source.
 const CHARS_MAX: usize = 200;
-/// Bytes of a source's hash.
+/// The bytes of a source's hash.
 const SOURCE_BYTES: usize = 16;
 
-/// What an advertisement brought on one day.
+/// The counts of an advertisement on one day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdDay {
     /// The day.
     pub day: Day,
-    /// What kind of source it is: `ad` or `post`.
+    /// The kind of the source: `ad` or `post`.
     pub source_type: Box<str>,
-    /// The provider's id of it.
+    /// The provider's id of the source.
     pub source_id: Box<str>,
-    /// Its headline, if the provider reported one.
+    /// The headline, if the provider reported one.
     pub headline: Option<Box<str>>,
-    /// Contacts that wrote because of it that day.
+    /// The number of contacts that wrote because of it that day.
     pub conversations: u64,
-    /// Their messages that came from it.
+    /// The number of their messages that came from it.
     pub messages: u64,
 }
 
-/// What is kept.
+/// The stored form.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     source_type: Box<str>,
@@ -66,7 +67,7 @@ fn decode(bytes: &[u8]) -> Result<Stored, StoreError> {
     postcard::from_bytes(bytes).map_err(damaged)
 }
 
-/// Counts a message that an advertisement led to.
+/// Counts a message to which an advertisement led.
 pub(crate) fn note_referral(
     context: &mut Context<'_>,
     inbound: &Inbound,
@@ -104,8 +105,10 @@ pub(crate) fn note_referral(
 }
 
 impl Workspace {
-    /// What advertisements brought on these days, the newest day first: those after the first
-    /// `skip`, at most `limit`, and how many there are in all.
+    /// Returns the counts of advertisements on these days, the newest day first, and the number of
+    /// all.
+    ///
+    /// They are those after the first `skip`, at most `limit`.
     ///
     /// # Errors
     /// [`Unavailable`]: the store cannot be read.

@@ -1,4 +1,4 @@
-//! What became of broadcasts, by day.
+//! Counts of broadcasts' messages, by day.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,23 +17,23 @@ use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::analytics::DayRange;
 
-/// What happened to messages of broadcasts.
+/// The counts of broadcasts' messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CampaignCounts {
-    /// The channel was handed them, and did not refuse them; those whose answer got lost are among
-    /// them, and all that have arrived.
+    /// Messages that were handed to the channel and not refused. Messages whose answer got lost are
+    /// included, and all that have arrived.
     pub sent: u64,
-    /// They came onto their recipient's device.
+    /// Messages that arrived on their recipient's device.
     pub delivered: u64,
-    /// Their recipient opened them.
+    /// Messages that their recipient opened.
     pub read: u64,
-    /// They were refused, came too late, or were not delivered.
+    /// Messages that were refused, came too late, or were not delivered.
     pub failed: u64,
     /// Recipients that wrote back.
     pub replied: u64,
 }
 
-/// What the rows are of.
+/// The grouping of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CampaignGrouping {
     /// A broadcast on one day.
@@ -51,7 +51,7 @@ pub struct CampaignRow {
     pub day: Option<Day>,
     /// The broadcast and its name, unless the row is of all of them.
     pub broadcast: Option<(BroadcastId, Box<str>)>,
-    /// What happened.
+    /// The counts of the row.
     pub counts: CampaignCounts,
 }
 
@@ -60,9 +60,9 @@ pub struct CampaignRow {
 pub struct CampaignDays {
     /// The rows of the page: the newest day first, then the newest broadcast.
     pub rows: Vec<CampaignRow>,
-    /// Rows of all pages.
+    /// The number of rows of all pages.
     pub total: usize,
-    /// Of all rows together.
+    /// The counts of all rows together.
     pub counts: CampaignCounts,
 }
 
@@ -75,13 +75,13 @@ impl CampaignCounts {
         self.replied += counts.replied;
     }
 
-    /// Those that were sent, as far as is known from what became of them too.
+    /// Returns the number of sent messages, also as known from their later outcomes.
     fn surely_sent(&self) -> u64 {
         self.sent.max(self.delivered).max(self.replied)
     }
 }
 
-/// Counts something of a broadcast that happens today.
+/// Counts an event of a broadcast that happens today.
 pub(crate) fn note(
     context: &mut Context<'_>,
     record: &Record,
@@ -99,7 +99,7 @@ pub(crate) fn note(
 }
 
 impl Workspace {
-    /// What became of broadcasts on these days.
+    /// Returns the counts of broadcasts on these days.
     ///
     /// # Errors
     /// [`Unavailable`]: the store cannot be read.
@@ -138,9 +138,10 @@ impl Workspace {
 /// The counts of each day and broadcast, with the broadcast's name.
 type Counted = BTreeMap<(Day, BroadcastId), (Box<str>, CampaignCounts)>;
 
-/// What was counted on these days. The workspace may note that a message has arrived before the
-/// fan-out notes that it was sent. It counts as sent all the same, so that what arrived is never
-/// more than what was sent.
+/// Returns the counts of these days.
+///
+/// The workspace may note that a message has arrived before the fan-out notes that it was sent. It
+/// counts as sent all the same, so the arrived messages are never more than the sent ones.
 fn counted(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -161,7 +162,7 @@ fn counted(
     })?;
     let mut until_then = HashMap::<BroadcastId, CampaignCounts>::new();
     for ((_, id), (_, counts)) in &mut found {
-        // Of an older one, what arrives may have been sent before these days.
+        // Messages of an older one that arrive now may have been sent before these days.
         if Day::of(id.timestamp()) >= range.from {
             let all = until_then.entry(*id).or_default();
             let before = all.surely_sent();
@@ -227,12 +228,12 @@ mod tests {
         assert_eq!(sent(today, today), [6]);
         note(today, Counter::FanOut, 6, 0, 0);
         assert_eq!(sent(today, today), [6]);
-        // What the fan-out notes after midnight is counted once, and so is what arrives then.
+        // The fan-out's notes after midnight are counted once, and so are arrivals then.
         note(today, Counter::Workspace, 0, 7, 8);
         note(tomorrow, Counter::FanOut, 3, 0, 0);
         note(tomorrow, Counter::Workspace, 0, 2, 0);
         assert_eq!(sent(today, tomorrow), [8, 1]);
-        // Whether it was sent the day before, only both days say.
+        // Only both days together show whether it was sent the day before.
         assert_eq!(sent(tomorrow, tomorrow), [3]);
     }
 }

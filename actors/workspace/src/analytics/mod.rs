@@ -1,4 +1,4 @@
-//! Analytics counts by day what broadcasts and advertisements brought.
+//! Counts by day of the effects of broadcasts and advertisements.
 //!
 //! The counts are written in the commits that make them true.
 
@@ -18,15 +18,15 @@ use postrider_store::{StoreError, Table};
 
 use crate::sweep::{self, Look, RecordKeys, SweepCursor};
 
-/// Days that are counted are kept for so many more.
+/// The number of further days for which counted days are kept.
 const DAYS_KEPT: u32 = 400;
-/// How often it is looked for days to forget.
+/// The interval of the search for days to forget.
 const ROUND: Duration = Duration::from_secs(3600);
-/// The letter of the keys of what broadcasts brought.
+/// The letter of the keys of broadcasts' counts.
 pub(crate) const CAMPAIGNS: u8 = b'c';
-/// The letter of the keys of what advertisements brought.
+/// The letter of the keys of advertisements' counts.
 pub(crate) const ADS: u8 = b'a';
-/// The letter of the keys of who was counted for an advertisement.
+/// The letter of the keys of contacts that were counted for an advertisement.
 pub(crate) const COUNTED: u8 = b's';
 
 /// Days that are asked about, both included.
@@ -38,7 +38,7 @@ pub struct DayRange {
     pub to: Day,
 }
 
-/// Reads what is counted of days long past, under keys of the kind `BY`.
+/// Reads the counts of days long past, under keys of the kind `BY`.
 pub(crate) fn long_past<const BY: u8>(
     look: &Look<'_>,
     cursor: &mut SweepCursor,

@@ -74,7 +74,7 @@ struct OfPhone {
     last: Timestamp,
     /// The broadcasts of which the phone is a recipient, with its place.
     ///
-    /// Those of the last moment of which it is not are included, with `None`.
+    /// The other broadcasts of the last moment are included, with `None`.
     broadcasts: Vec<(Timestamp, BroadcastId, Option<u32>)>,
 }
 

@@ -1,4 +1,4 @@
-//! Keeping conversations current: what contacts write, and what is written to them.
+//! Keeps conversations current, with messages from contacts and to them.
 
 use crate::contacts::{Contact, party_holder, place_of};
 use crate::core::command::Context;
@@ -16,19 +16,19 @@ use crate::conversations::record::{
     of_place, put,
 };
 
-/// A message that a contact wrote, the first time that it is reported.
+/// A message of a contact, when it is reported for the first time.
 pub(crate) struct Received<'a> {
-    /// What we call it.
+    /// Our id of the message.
     pub(crate) id: MessageId,
-    /// The number that it was written to.
+    /// The number to which it was written.
     pub(crate) number: NumberId,
-    /// When it was written, and not later than it came.
+    /// The time of writing, and not later than it came.
     pub(crate) at: Timestamp,
-    /// What the provider reported.
+    /// The provider's report.
     pub(crate) inbound: &'a Inbound,
-    /// What its file is called now.
+    /// The present name of its file.
     pub(crate) media: Option<&'a WrittenMedia>,
-    /// What it has beside its text, with our ids.
+    /// The content beside its text, with our ids.
     pub(crate) content: Option<&'a WrittenContent>,
 }
 
@@ -38,16 +38,16 @@ pub(crate) struct Wrote<'a> {
     pub id: MessageId,
     /// Its kind as a body spells it.
     pub kind: &'static str,
-    /// What the recipient reads.
+    /// The text for the recipient.
     pub text: &'a str,
     /// The file that it has.
     pub media: Option<WrittenMedia>,
 }
 
-/// Most characters of a message that its conversation shows; the message has all of them.
+/// The maximum of characters of a message in its conversation; the message has all of them.
 const PREVIEW_CHARS_MAX: usize = 200;
 
-/// Takes what a contact wrote, and opens the conversation, which it gives.
+/// Applies a contact's message, and opens the conversation. Returns the conversation.
 pub(crate) fn received(
     context: &mut Context<'_>,
     contact: &Contact,
@@ -85,7 +85,7 @@ pub(crate) fn received(
     Ok(new)
 }
 
-/// The conversation with somebody.
+/// Returns the conversation with a party.
 pub(crate) fn of_party(
     context: &Context<'_>,
     party: &PartyId,
@@ -96,7 +96,7 @@ pub(crate) fn of_party(
     }
 }
 
-/// Takes what was written to a contact, with the day's counts; gives what the conversation is then.
+/// Applies a message to a contact, with the day's counts. Returns the changed conversation.
 pub(crate) fn sent(
     context: &mut Context<'_>,
     conversation: Conversation,
@@ -108,12 +108,13 @@ pub(crate) fn sent(
     let (kind, text, media) = (wrote.kind.to_owned(), wrote.text.to_owned(), wrote.media);
     let (direction, mail, provider_id) = (Direction::Out, None, None);
     let written = Written { direction, kind, text, at, mail, provider_id, media, content: None };
-    // It stands as it did.
+    // Its status is unchanged.
     let counted = Counted::default();
     note(context, Some(&conversation), conversation.clone(), wrote.id, &written, counted)
 }
 
-/// Adds a message to a conversation, and writes the counts with it; gives what it is then.
+/// Adds a message to a conversation, and writes the counts with it. Returns the changed
+/// conversation.
 pub(crate) fn note(
     context: &mut Context<'_>,
     old: Option<&Conversation>,
@@ -122,8 +123,8 @@ pub(crate) fn note(
     written: &Written,
     counted: Counted,
 ) -> Conversation {
-    // Messages may be reported in any order: the last one is that of the latest second, and of
-    // those the one that came last.
+    // Messages may be reported in any order. The last message is that of the latest second, and
+    // within it the one that came last.
     if new.last_message.is_empty() || new.last_message_at.as_secs() <= written.at.as_secs() {
         new.last_message = match written.text.as_str() {
             "" => format!("[{}]", written.kind),

@@ -1,4 +1,4 @@
-//! Changing conversations, and replying in them.
+//! Changes of conversations, and replies in them.
 
 use crate::Workspace;
 use crate::contacts::{Contact, find_contact};
@@ -13,25 +13,25 @@ use crate::conversations::record::{Conversation, ConversationStatus, Counted, em
 /// A change of a conversation; `None` leaves a field as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConversationChange {
-    /// Where it stands.
+    /// The status.
     pub status: Option<ConversationStatus>,
-    /// Who sees to it; `Some(None)`, or an empty name, is nobody.
+    /// The assigned agent; `Some(None)`, or an empty name, is nobody.
     pub assigned_to: Option<Option<String>>,
 }
 
-/// Why a conversation was not changed.
+/// The reason why a conversation was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateConversationError {
     /// The workspace has no such conversation.
     #[error("no such conversation")]
     NotFound,
-    /// It cannot be taken now.
+    /// The change cannot be taken now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl Workspace {
-    /// Changes a conversation; gives what it is then, and its contact.
+    /// Changes a conversation. Returns its new state, and its contact.
     ///
     /// # Errors
     /// [`UpdateConversationError`]: there is none, or not now.
@@ -43,7 +43,7 @@ impl Workspace {
         self.perform(UpdateConversation { id, change }).await
     }
 
-    /// Takes what the contact has written in a conversation as read. No event is emitted.
+    /// Marks the contact's messages in a conversation as read. No event is emitted.
     ///
     /// # Errors
     /// [`UpdateConversationError`]: there is none, or not now.
@@ -86,8 +86,9 @@ impl Command for UpdateConversation {
     }
 }
 
-/// A conversation once it is answered: it waits for the contact then, if it was open, and nothing
-/// in it is unread.
+/// Returns a conversation after an answer.
+///
+/// If it was open, it now waits for the contact, and nothing in it is unread.
 pub(crate) fn once_answered(conversation: &Conversation) -> Conversation {
     let status = match conversation.status {
         ConversationStatus::Open => ConversationStatus::Pending,
@@ -96,7 +97,7 @@ pub(crate) fn once_answered(conversation: &Conversation) -> Conversation {
     Conversation { status, unread: 0, ..conversation.clone() }
 }
 
-/// The counts once a conversation is answered.
+/// Returns the counts after a conversation is answered.
 pub(crate) fn answered(
     context: &Context<'_>,
     conversation: &Conversation,

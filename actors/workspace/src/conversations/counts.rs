@@ -62,7 +62,7 @@ fn unread_key(workspace: &WorkspaceId) -> Vec<u8> {
     prefix(workspace, b'r')
 }
 
-/// What counts conversations of a status and an agent's, or nobody's.
+/// Returns the keys of the counts of a status, and of its agent or of nobody.
 fn keys(workspace: &WorkspaceId, status: u8, agent: &[u8]) -> [Vec<u8>; 2] {
     let of_agent = match agent {
         [] => nobodys_key(workspace, status),
@@ -99,7 +99,7 @@ pub(crate) fn moved(
     Ok(counts)
 }
 
-/// Adds a conversation to what is counted, or takes it away.
+/// Adds a conversation to the counts, or removes it.
 fn add(
     context: &Context<'_>,
     Counted(counts): &mut Counted,
@@ -160,25 +160,25 @@ pub(crate) fn unassigned(
     Ok(Some(total as usize))
 }
 
-/// How many conversations there are.
+/// The numbers of conversations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ConversationCounts {
-    /// Those whose contact waits for an answer.
+    /// The number of those whose contact waits for an answer.
     pub open: usize,
-    /// Those that are answered.
+    /// The number of answered ones.
     pub pending: usize,
-    /// Those that are done.
+    /// The number of resolved ones.
     pub resolved: usize,
-    /// Those of one agent that are not done.
+    /// The number of one agent's that are not resolved.
     pub mine: usize,
-    /// Those of nobody that are not done.
+    /// The number of unassigned ones that are not resolved.
     pub unassigned: usize,
-    /// Those with something unread.
+    /// The number of those with unread messages.
     pub unread: usize,
 }
 
 impl Workspace {
-    /// How many conversations there are, and how many of them are this agent's.
+    /// Returns the numbers of conversations, and of this agent's.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read, or while those of an earlier version are

@@ -1,7 +1,7 @@
-//! What happened in conversations, by day.
+//! Counts of the events in conversations, by day.
 //!
-//! [`Table::Analytics`] counts under `workspace ‖ 0 ‖ i ‖ day`: the version (1) and four numbers of
-//! eight bytes. Each count is in the commit of what it counts.
+//! [`Table::Analytics`] has the counts under `workspace ‖ 0 ‖ i ‖ day`: the version (1) and four
+//! numbers of eight bytes. Each count is committed with its event.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -20,12 +20,12 @@ const VERSION: u8 = 1;
 const COUNTS: usize = 4;
 const BYTES: usize = 1 + COUNTS * 8;
 
-/// What happened in conversations.
+/// The counts of the events in conversations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InboxCounts {
-    /// Messages that contacts wrote.
+    /// Messages from contacts.
     pub received: u64,
-    /// Messages that were written to them in their conversation.
+    /// Messages to contacts in their conversation.
     pub sent: u64,
     /// Conversations that a contact opened, for the first time or again.
     pub opened: u64,
@@ -33,27 +33,27 @@ pub struct InboxCounts {
     pub resolved: u64,
 }
 
-/// What happened in conversations on some days.
+/// The counts of the events in conversations on some days.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InboxDays {
-    /// By day, the oldest first: those on which something happened.
+    /// The counts by day, oldest first, of the days that have any.
     pub days: BTreeMap<Day, InboxCounts>,
-    /// Of all together.
+    /// The counts of all together.
     pub totals: InboxCounts,
 }
 
 impl InboxCounts {
-    /// A message that a contact wrote, which may have opened the conversation.
+    /// Counts a message from a contact, which may have opened the conversation.
     pub(crate) fn one_received(opens: bool) -> Self {
         Self { received: 1, opened: u64::from(opens), ..Self::default() }
     }
 
-    /// A message to a contact.
+    /// Counts a message to a contact.
     pub(crate) fn one_sent() -> Self {
         Self { sent: 1, ..Self::default() }
     }
 
-    /// A conversation that is resolved.
+    /// Counts a resolved conversation.
     pub(crate) fn one_resolved() -> Self {
         Self { resolved: 1, ..Self::default() }
     }
@@ -96,11 +96,11 @@ fn key(workspace: &WorkspaceId, day: Option<Day>) -> Vec<u8> {
     key
 }
 
-/// The counts of today once something has happened, which are to be written with it.
+/// The new counts of today, to be written with the event.
 #[must_use]
 pub(crate) struct InboxNote(Vec<u8>, InboxCounts);
 
-/// Counts what happens today. That can fail, so it comes before what it counts.
+/// Counts an event of today. This can fail, so it comes before the event.
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
@@ -122,7 +122,7 @@ impl InboxNote {
 }
 
 impl Workspace {
-    /// What happened in conversations from one day to another, both included.
+    /// Returns the counts of conversations from one day to another, both included.
     ///
     /// # Errors
     /// [`Unavailable`]: the store cannot be read.

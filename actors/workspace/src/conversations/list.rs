@@ -1,4 +1,4 @@
-//! Reading conversations and what was written in them.
+//! Reads conversations and their messages.
 
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
@@ -13,19 +13,19 @@ use postrider_store::{Direction as ScanDirection, StoreError, Table, View};
 use crate::conversations::counts;
 use crate::conversations::record::{Conversation, ConversationStatus, conversation_key, prefix};
 
-/// Conversations that a search looks at: each is two records, which takes some 10 µs.
+/// The number of conversations that a search looks at: each is two records, some 10 µs.
 const SEARCHED_MAX: usize = 5_000;
 
-/// Which conversations are asked for; the default is all.
+/// The filter of conversations; the default matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConversationFilter {
-    /// Those that stand so.
+    /// The status of the conversations.
     pub status: Option<ConversationStatus>,
-    /// Those that this agent sees to; nobody has an empty name, and sees to none.
+    /// The assigned agent; no conversation matches an empty name.
     pub assigned_to: Option<String>,
-    /// Those that nobody sees to.
+    /// Set for unassigned conversations only.
     pub unassigned: bool,
-    /// Those whose contact or last message has this text, in any case.
+    /// A text of the contact or the last message, in any case.
     pub search: Option<String>,
 }
 
@@ -35,25 +35,25 @@ pub type ConversationView = (Conversation, Contact);
 /// A page of conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationsPage {
-    /// Those of the page, the one that was last written in first.
+    /// The conversations of the page, the most recently active first.
     pub conversations: Vec<ConversationView>,
-    /// How many there are on all pages.
+    /// The number of conversations on all pages.
     pub total: usize,
 }
 
-/// Why a conversation cannot be shown.
+/// The reason why a conversation cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadConversationError {
     /// The workspace has no such conversation.
     #[error("no such conversation")]
     NotFound,
-    /// It is not known now.
+    /// The conversation is not known now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl Workspace {
-    /// One conversation.
+    /// Returns one conversation.
     ///
     /// # Errors
     /// [`ReadConversationError`]: there is none, or not now.
@@ -65,8 +65,9 @@ impl Workspace {
         found.ok_or(ReadConversationError::NotFound)
     }
 
-    /// The conversations that a filter asks for, the one that was last written in first: `limit` of
-    /// them after the first `skip`.
+    /// Returns the conversations that match a filter, the most recently active first.
+    ///
+    /// They are `limit` of them after the first `skip`.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -82,7 +83,7 @@ impl Workspace {
             }
             let (ids, total) = find(store, workspace, &filter, skip, limit)?;
             let found = ids.into_iter().map(|id| view(store, workspace, id));
-            // One that was deleted meanwhile is left out.
+            // A conversation that was deleted meanwhile is left out.
             let conversations = found.filter_map(Result::transpose).collect::<Result<_, _>>()?;
             Ok(ConversationsPage { conversations, total })
         })
@@ -90,7 +91,7 @@ impl Workspace {
     }
 }
 
-/// A conversation and its contact, if both are there.
+/// Returns a conversation and its contact, if both exist.
 pub(crate) fn view(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -103,7 +104,7 @@ pub(crate) fn view(
     Ok(contact.map(|contact| (conversation, contact)))
 }
 
-/// The ids of a page of conversations, and how many there are.
+/// Returns the ids of a page of conversations, and the number of all.
 fn find(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -114,7 +115,7 @@ fn find(
     let (mut ids, mut seen) = (Vec::new(), 0);
     let total = match filter.assigned_to.as_deref() {
         Some("") => return Ok((ids, seen)),
-        // An agent and nobody at once.
+        // No conversation is both an agent's and nobody's.
         Some(_) if filter.unassigned => return Ok((ids, seen)),
         None if filter.unassigned => counts::unassigned(store, workspace, filter.status)?,
         agent => counts::total(store, workspace, filter.status, agent)?,
@@ -124,7 +125,7 @@ fn find(
         if seen > skip && ids.len() < limit {
             ids.push(id);
         }
-        // Where the total is known, the rest need not be looked at.
+        // If the total is known, the rest need not be looked at.
         match total {
             Some(total) if ids.len() == limit || seen >= total => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
@@ -133,7 +134,7 @@ fn find(
     Ok((ids, total.unwrap_or(seen)))
 }
 
-/// Visits the conversations of a status and an agent, the one that was last written in first.
+/// Visits the conversations of a status and an agent, the most recently active first.
 fn walk(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -155,7 +156,8 @@ fn walk(
     })
 }
 
-/// The page of those whose contact or last message has a text, of the last [`SEARCHED_MAX`].
+/// Returns the page of those whose contact or last message has a text, of the last
+/// [`SEARCHED_MAX`].
 fn search(
     store: &dyn View,
     workspace: &WorkspaceId,

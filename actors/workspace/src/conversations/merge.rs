@@ -1,8 +1,8 @@
-//! The conversations of contacts that were merged: each keeps its id and what was written in it.
+//! The conversations of merged contacts: each keeps its id and its messages.
 //!
-//! What a contact writes next goes to the one of each channel that was last written in. The others
+//! The next message of a contact goes to the most recently active one of its channel. The others
 //! are listed in [`Table::Conversations`] under `workspace ‖ 0 ‖ f ‖ place`: the version (1), then
-//! their ids. No message moves, so a merge does the same work however much was written.
+//! their ids. No message moves, so the work of a merge does not depend on the number of messages.
 
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactId, ConversationId, WorkspaceId};
@@ -24,9 +24,9 @@ const ID_BYTES: usize = 16;
 /// All conversations with one contact.
 #[derive(Default)]
 pub(crate) struct OfContact {
-    /// Those that what is written next goes to, at most one of each channel.
+    /// The conversations for the next messages, at most one of each channel.
     current: Vec<Conversation>,
-    /// Those of contacts that were merged into this one, where a later one took their place.
+    /// The conversations of contacts that were merged into this one, if a later one replaced them.
     former: Vec<Conversation>,
 }
 
@@ -56,7 +56,7 @@ fn decode(bytes: &[u8]) -> Result<Vec<ConversationId>, StoreError> {
     Ok(ids.iter().map(|id| ConversationId::from_bytes(*id)).collect())
 }
 
-/// Every conversation with the contact at a place.
+/// Returns every conversation with the contact at a place.
 pub(crate) fn all_of(context: &Context<'_>, place: u64) -> Result<OfContact, Unavailable> {
     let current = [of_place(context, place)?, by_mail(context, place)?];
     let list = context.get(Table::Conversations, &list_key(&context.core.id, place))?;

@@ -1,10 +1,14 @@
-//! Conversations: what a contact and the workspace have written to each other.
+//! Conversations: the messages between a contact and the workspace.
 //!
-//! `Table::Conversations` has, under `workspace ‖ 0 ‖ kind`: `c ‖ id` the conversation as JSON,
-//! `o ‖ place of the contact` its id (`e ‖ place` of the one by
-//! e-mail), `a ‖ moment ‖ id` its status and assignee in the order of
-//! activity, and `m ‖ id ‖ second ‖ count ‖ message` what was written, in the order of the seconds
-//! and, within one, of their coming. Notes and quick replies have kinds of their own.
+//! `Table::Conversations` has these keys under `workspace ‖ 0 ‖ kind`:
+//!
+//! * `c ‖ id` has the conversation as JSON.
+//! * `o ‖ place of the contact` has its id, and `e ‖ place` that of the one by e-mail.
+//! * `a ‖ moment ‖ id` has its status and assignee, in the order of activity.
+//! * `m ‖ id ‖ second ‖ count ‖ message` has the messages in the order of the seconds and, within
+//!   one, of their coming.
+//!
+//! Notes and quick replies have kinds of their own.
 
 pub(crate) mod append;
 pub(crate) mod change;

@@ -1,7 +1,7 @@
-//! Notes that the people of a workspace write for each other beside a conversation.
+//! Notes that the members of a workspace write for each other beside a conversation.
 //!
-//! `Table::Conversations` has them under `workspace ‖ 0 ‖ t ‖ conversation ‖ note` as JSON. They go
-//! with what was written in the conversation.
+//! `Table::Conversations` has them under `workspace ‖ 0 ‖ t ‖ conversation ‖ note` as JSON. They
+//! are deleted with the messages of the conversation.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ use crate::conversations::record::{conversation_key, find, prefix};
 use crate::core::command::{Command, Context, Footprint};
 use crate::mailbox::watching::{ConversationAct, ConversationSign};
 
-/// Most notes of a conversation.
+/// The maximum of notes of a conversation.
 pub const NOTES_MAX: usize = 500;
 
 /// A note. This is its record too, as JSON.
@@ -26,11 +26,11 @@ pub const NOTES_MAX: usize = 500;
 pub struct ConversationNote {
     /// Its id, by which notes are listed.
     pub id: NoteId,
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// Who wrote it, by the name that they had.
+    /// The author, by their name at that time.
     pub author: AuditActor,
-    /// When.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
@@ -40,16 +40,16 @@ impl std::fmt::Debug for ConversationNote {
     }
 }
 
-/// Why a note was not taken, or is not shown.
+/// The reason why a note was not accepted, or is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoteError {
     /// The workspace has no such conversation.
     #[error("no such conversation")]
     NotFound,
-    /// The conversation has as many as it may.
+    /// The conversation has as many notes as it may.
     #[error("a conversation has at most 500 notes")]
     TooMany,
-    /// Not now.
+    /// The note cannot be taken or shown now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -59,7 +59,7 @@ pub enum NoteError {
 pub struct NotesPage {
     /// Newest first.
     pub notes: Vec<ConversationNote>,
-    /// The note before which the next part begins, if there is one.
+    /// The note before which the next part starts, if there is one.
     pub next: Option<NoteId>,
 }
 
@@ -80,7 +80,7 @@ impl Workspace {
         Ok(note)
     }
 
-    /// The notes of a conversation before one of them, newest first.
+    /// Returns the notes of a conversation before one of them, newest first.
     ///
     /// # Errors
     /// [`NoteError`]: there is no such conversation, or not now.
@@ -94,7 +94,7 @@ impl Workspace {
         found.await?.ok_or(NoteError::NotFound)
     }
 
-    /// Notifies whoever follows the workspace's events that somebody writes in a conversation.
+    /// Notifies the followers of the workspace's events that a member writes in a conversation.
     ///
     /// # Errors
     /// [`NoteError`]: there is no such conversation, or not now.
@@ -117,14 +117,15 @@ impl Workspace {
         self.slot.watching.signs.send(sign);
     }
 
-    /// What people do in conversations from now on, for as long as this is kept.
+    /// Returns the signs of people in conversations from now on, for as long as the receiver is
+    /// kept.
     #[must_use]
     pub fn watch_signs(&self) -> tokio::sync::broadcast::Receiver<ConversationSign> {
         self.slot.watching.signs.subscribe()
     }
 }
 
-/// What the keys of the notes of a conversation begin with.
+/// Returns the key prefix of the notes of a conversation.
 pub(crate) fn notes_prefix(workspace: &WorkspaceId, id: ConversationId) -> Vec<u8> {
     [prefix(workspace, b't').as_slice(), id.as_bytes()].concat()
 }
@@ -178,7 +179,7 @@ impl Command for AddNote {
         find(context, of)?.ok_or(NoteError::NotFound)?;
         let workspace = context.core.id.clone();
         let mut count = 0;
-        // Some that are made at the same moment are not among them: the bound is for sanity.
+        // Notes that are created at the same moment are not counted: the bound is for sanity.
         context.scan(Table::Conversations, &notes_prefix(&workspace, of), &mut |_, _| {
             count += 1;
             ControlFlow::Continue(())

@@ -16,38 +16,38 @@ use crate::Workspace;
 use crate::conversations::record::prefix;
 use crate::core::command::{Command, Context, Footprint};
 
-/// Most quick replies of a workspace.
+/// The maximum of quick replies of a workspace.
 pub const QUICK_REPLIES_MAX: usize = 200;
 
-/// An answer that is written often. This is its record too, as JSON.
+/// An answer that agents write often. This is its record too, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuickReply {
-    /// Names it in every call.
+    /// The id in every call.
     pub id: QuickReplyId,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
-/// Why a quick reply was not made or deleted.
+/// The reason why a quick reply was not created or deleted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuickReplyError {
     /// The workspace has no such quick reply.
     #[error("no such quick reply")]
     NotFound,
-    /// The workspace has as many as it may.
+    /// The workspace has as many quick replies as it may.
     #[error("a workspace has at most 200 quick replies")]
     TooMany,
-    /// Not now.
+    /// The change cannot be taken now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl Workspace {
-    /// Keeps an answer that is written often.
+    /// Stores an answer that agents write often.
     ///
     /// # Errors
     /// [`QuickReplyError`]: there are too many, or not now.
@@ -67,7 +67,7 @@ impl Workspace {
         self.perform(DeleteQuickReply { id }).await
     }
 
-    /// All quick replies, oldest first; there are few.
+    /// Returns all quick replies, oldest first; there are few.
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be read.
@@ -106,7 +106,8 @@ impl Command for CreateQuickReply {
         let Self { name, text, unique } = self;
         let workspace = context.core.id.clone();
         let mut count = 0;
-        // Some that are made at the same moment are not among them: the bound is for sanity.
+        // Quick replies that are created at the same moment are not counted: the bound is for
+        // sanity.
         context.scan(Table::Conversations, &prefix(&workspace, b'q'), &mut |_, _| {
             count += 1;
             ControlFlow::Continue(())

@@ -1,4 +1,4 @@
-//! A conversation, and the records that it is kept in.
+//! A conversation, and its records.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use postrider_domain::{
 };
 use postrider_store::{StoreError, Table};
 
-/// Where a conversation stands.
+/// The status of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConversationStatus {
@@ -24,7 +24,7 @@ pub enum ConversationStatus {
     Open,
     /// The workspace has answered.
     Pending,
-    /// Somebody said that it is done.
+    /// A member has marked it as done.
     Resolved,
 }
 
@@ -32,7 +32,7 @@ impl ConversationStatus {
     /// Every status.
     pub const ALL: [Self; 3] = [Self::Open, Self::Pending, Self::Resolved];
 
-    /// The status as a body spells it.
+    /// Returns the status as a body spells it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl ConversationStatus {
     }
 }
 
-/// Who wrote a message.
+/// The author's side of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -60,26 +60,26 @@ pub enum Direction {
 /// A conversation. This is its record too, as JSON.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
-    /// Names it in every call.
+    /// The id in every call.
     pub id: ConversationId,
-    /// With whom.
+    /// The contact.
     pub contact_id: ContactId,
-    /// Where it stands.
+    /// The status.
     pub status: ConversationStatus,
-    /// The agent who sees to it.
+    /// The assigned agent.
     pub assigned_to: Option<String>,
-    /// What was written last, its first 200 characters.
+    /// The first 200 characters of the last message.
     pub last_message: String,
-    /// When.
+    /// The time of the last message.
     pub last_message_at: Timestamp,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When something was last written, as the order of the list has it.
+    /// The time of the last activity, for the order of the list.
     pub active_at: Timestamp,
-    /// Messages that were added to it, since these are counted.
+    /// The number of messages that were added to it, since these are counted.
     #[serde(default)]
     pub added: u64,
-    /// The number that the contact last wrote to; nothing in one by e-mail.
+    /// The number to which the contact last wrote; `None` in one by e-mail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<NumberId>,
     /// When that was written; earlier versions did not keep it.
@@ -88,28 +88,31 @@ pub struct Conversation {
     /// When the contact last wrote; earlier versions did not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_inbound_at: Option<Timestamp>,
-    /// Messages of the contact since the last reply, and since somebody said that all are read.
+    /// The number of the contact's messages since the last reply, and since all were marked as
+    /// read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unread: u64,
-    /// What a conversation by e-mail needs; nothing in one over the chat-app channel.
+    /// The thread of a conversation by e-mail; `None` in one over the chat-app channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mail: Option<MailThread>,
 }
 
-/// What the next mail of a conversation is made with.
+/// The data for the next mail of a conversation.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailThread {
-    /// Where the contact last wrote from.
+    /// The address from which the contact last wrote.
     pub address: Email,
-    /// What about.
+    /// The subject.
     pub subject: String,
-    /// The `Message-ID`s of the thread, oldest first; the last is answered.
+    /// The `Message-ID`s of the thread, oldest first; the last one is answered.
     pub references: Vec<String>,
 }
 
 impl Conversation {
-    /// A new one with a contact, in which nothing is written yet; the first message, of `at`, is to
-    /// be noted in it. `unique` makes its id.
+    /// Creates an empty conversation with a contact, whose first message, of `at`, is to be noted
+    /// in it.
+    ///
+    /// `unique` makes its id unique.
     pub fn new(contact_id: ContactId, now: Timestamp, at: Timestamp, unique: u128) -> Self {
         Self {
             id: ConversationId::from_parts(now, unique),
@@ -129,19 +132,19 @@ impl Conversation {
         }
     }
 
-    /// Takes up that the contact has written.
+    /// Notes that the contact has written.
     pub(crate) fn note_inbound(&mut self, at: Timestamp) {
         self.unread += 1;
         self.last_inbound_at = self.last_inbound_at.max(Some(at));
     }
 
-    /// When the contact last wrote, as far as is known.
+    /// Returns when the contact last wrote, as far as known.
     #[must_use]
     pub fn last_inbound(&self) -> Option<Timestamp> {
         self.last_inbound_at.max(self.number_at)
     }
 
-    /// `messaging` or `email`.
+    /// Returns `messaging` or `email`.
     #[must_use]
     pub const fn channel(&self) -> &'static str {
         if self.mail.is_some() { "email" } else { "messaging" }
@@ -160,32 +163,33 @@ impl std::fmt::Debug for Conversation {
     }
 }
 
-/// What a mail that came in is known by.
+/// The identification of an incoming mail.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct MailKnownBy {
     /// Its `Message-ID`.
     pub message_id: String,
-    /// Where it came from.
+    /// The address from which it came.
     pub address: Email,
 }
 
-/// What was written. What became of a message of the workspace's is in the message's own record.
+/// A message of a conversation. The outcome of a message of the workspace's is in that message's
+/// own record.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Written {
     pub direction: Direction,
     pub kind: String,
     pub text: String,
     pub at: Timestamp,
-    /// Of a mail that came in.
+    /// The identification of an incoming mail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mail: Option<MailKnownBy>,
-    /// What the provider calls a message that came in over the chat-app channel.
+    /// The provider's id of a message that came in over the chat-app channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<Box<str>>,
     /// The file that it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media: Option<WrittenMedia>,
-    /// What it has beside its text.
+    /// The content beside its text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Box<WrittenContent>>,
 }
@@ -202,7 +206,7 @@ pub struct WrittenMedia {
     pub filename: Option<String>,
 }
 
-/// The counts that a change of conversations leaves, by key. They are written in its commit.
+/// The counts after a change of conversations, by key. They are written in its commit.
 #[derive(Default)]
 pub(crate) struct Counted(pub BTreeMap<Vec<u8>, u64>);
 
@@ -217,7 +221,7 @@ impl Counted {
     }
 }
 
-/// What the keys of a kind start with.
+/// Returns the key prefix of a kind.
 pub(crate) fn prefix(workspace: &WorkspaceId, kind: u8) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, kind]].concat()
 }
@@ -226,12 +230,12 @@ pub(crate) fn conversation_key(workspace: &WorkspaceId, id: ConversationId) -> V
     [prefix(workspace, b'c').as_slice(), id.as_bytes()].concat()
 }
 
-/// The key of the conversation with a contact over one channel.
+/// Returns the key of the conversation with a contact over one channel.
 pub(super) fn contact_key(workspace: &WorkspaceId, kind: u8, place: u64) -> Vec<u8> {
     [prefix(workspace, kind).as_slice(), &place.to_be_bytes()].concat()
 }
 
-/// The kind of the key of the conversation with a contact.
+/// Returns the kind of the key of the conversation with a contact.
 pub(super) const fn kind_of(conversation: &Conversation) -> u8 {
     if conversation.mail.is_some() { BY_MAIL } else { BY_MESSAGE }
 }
@@ -243,8 +247,10 @@ pub(crate) fn messages_prefix(workspace: &WorkspaceId, id: ConversationId) -> Ve
     [prefix(workspace, b'm').as_slice(), id.as_bytes()].concat()
 }
 
-/// The key of the message that was added last, and written at `at`. Providers and mails report
-/// whole seconds, so those of one second are in the order in which they came.
+/// Returns the key of the message that was added last, and written at `at`.
+///
+/// Providers and mails report whole seconds, so messages of one second are in the order in which
+/// they came.
 pub(crate) fn message_key(
     workspace: &WorkspaceId,
     conversation: &Conversation,
@@ -263,7 +269,7 @@ fn active_key(workspace: &WorkspaceId, conversation: &Conversation) -> Vec<u8> {
     [prefix(workspace, b'a').as_slice(), &at, conversation.id.as_bytes()].concat()
 }
 
-/// The conversation of that id.
+/// Returns the conversation with this id.
 pub(crate) fn find(
     context: &Context<'_>,
     id: ConversationId,
@@ -271,7 +277,7 @@ pub(crate) fn find(
     context.get_json(Table::Conversations, &conversation_key(&context.core.id, id))
 }
 
-/// The conversation with the contact at a place.
+/// Returns the conversation with the contact at a place.
 pub(crate) fn of_place(
     context: &Context<'_>,
     place: u64,
@@ -279,7 +285,7 @@ pub(crate) fn of_place(
     of_kind(context, BY_MESSAGE, place)
 }
 
-/// The conversation by e-mail with the contact at a place.
+/// Returns the conversation by e-mail with the contact at a place.
 pub(crate) fn by_mail(
     context: &Context<'_>,
     place: u64,
@@ -298,7 +304,7 @@ fn of_kind(
     id.map_or(Ok(None), |id| find(context, id))
 }
 
-/// Reads the conversation by message with the contact at a place, for a command, and gives its id.
+/// Reads the conversation by message with the contact at a place, for a command. Returns its id.
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
@@ -310,7 +316,7 @@ pub(crate) fn read_ahead(
     read_kind_ahead(reader, workspace, BY_MESSAGE, place)
 }
 
-/// The same of that by e-mail.
+/// Reads the conversation by e-mail in the same way.
 pub(super) fn read_mail_ahead(
     reader: &mut Reader<'_>,
     workspace: &WorkspaceId,
@@ -333,7 +339,7 @@ fn read_kind_ahead(
     Ok(id)
 }
 
-/// Writes a conversation in place of what it was, and the counts with it.
+/// Writes a conversation in place of its old state, and the counts with it.
 pub(crate) fn put(
     context: &mut Context<'_>,
     old: Option<&Conversation>,
@@ -358,7 +364,7 @@ pub(crate) fn put(
     context.put_json(Table::Conversations, conversation_key(&workspace, new.id), new);
 }
 
-/// Deletes a conversation, but for what was written in it.
+/// Deletes a conversation, except for its messages.
 pub(crate) fn delete(context: &mut Context<'_>, conversation: &Conversation) {
     let workspace = context.core.id.clone();
     for key in [
@@ -370,7 +376,7 @@ pub(crate) fn delete(context: &mut Context<'_>, conversation: &Conversation) {
     }
 }
 
-/// Emits what happened to a conversation with the contact of this phone.
+/// Emits an event of a conversation with the contact of this phone.
 pub(crate) fn emit(
     context: &mut Context<'_>,
     event: fn(ConversationData) -> EventData,

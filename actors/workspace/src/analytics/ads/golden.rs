@@ -1,4 +1,4 @@
-//! The record of what an advertisement brought on one day.
+//! The record of an advertisement's counts on one day.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! The records of conversations and of what was written in them.
+//! The records of conversations and of their messages.
 
 use expect_test::expect;
 
