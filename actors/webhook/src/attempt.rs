@@ -34,7 +34,7 @@ pub struct Finished {
     pub(super) forgotten: Option<(u64, u64)>,
 }
 
-/// How an attempt ended.
+/// The end of an attempt.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// It was posted, and answered or not.
@@ -46,7 +46,7 @@ pub(super) enum Outcome {
     NotTried,
 }
 
-/// What is recorded of a posted attempt.
+/// The record of a posted attempt.
 #[derive(Debug)]
 pub(super) struct Tried {
     pub(super) id: EventId,
@@ -57,9 +57,9 @@ pub(super) struct Tried {
     pub(super) error: Option<&'static str>,
     pub(super) response: Option<String>,
     pub(super) latency: Duration,
-    /// How it failed, if it did.
+    /// The failure, if it failed.
     pub(super) failure: Option<Failure>,
-    /// What is remembered of it for a while.
+    /// The part that is remembered for a while only.
     pub(super) exchange: Exchange,
 }
 
@@ -121,12 +121,12 @@ async fn post(
         secrets.iter().map(|secret| secret.sign(&id_text, timestamp, &body)).collect();
     let exchange = Exchange { timestamp, signature: signatures.join(" "), answer: None };
     let mut headers = HeaderMap::with_capacity(4);
-    // All of them are visible ASCII.
+    // Both are visible ASCII.
     for (name, text) in [(ID, id_text), (SIGNATURE, exchange.signature.clone())] {
         headers.extend(HeaderValue::from_str(&text).ok().map(|value| (name, value)));
     }
     headers.insert(TIMESTAMP, HeaderValue::from(timestamp));
-    // Much time may have passed since the attempt was begun.
+    // Much time may have passed since the start of the attempt.
     if !services.hold.lets_out() {
         return Outcome::NotTried;
     }
@@ -191,7 +191,7 @@ fn judged(
     }
 }
 
-/// Ends the span of an attempt with how it went.
+/// Ends the span of an attempt with its outcome.
 fn end_span(span: Option<Span>, tried: &Tried) {
     let Some(mut span) = span else { return };
     span.set("postrider.event", tried.kind);

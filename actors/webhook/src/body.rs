@@ -39,13 +39,14 @@ pub(crate) fn single(entry: &EventEntry) -> Vec<u8> {
     encode(&EventBody::from(entry))
 }
 
-/// The JSON of several, an array.
+/// Returns the JSON array of several events.
 pub(crate) fn batch(entries: &[EventEntry]) -> Vec<u8> {
     encode(&entries.iter().map(EventBody::from).collect::<Vec<_>>())
 }
 
-/// The id of a batch, derived from its events: a receiver that has seen the id has seen all of
-/// them. `None` if there are no events.
+/// Returns the id of a batch, derived from its events; `None` if there are no events.
+///
+/// So a receiver that has seen the id has seen all of them.
 pub(super) fn batch_id(entries: &[EventEntry]) -> Option<EventId> {
     let first = entries.first()?;
     let mut hash = Sha256::new();

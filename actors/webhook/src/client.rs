@@ -29,9 +29,9 @@ use crate::request::request;
 use crate::ssrf::{AddressRules, WebhookUrlError, is_public};
 use postrider_domain::Timestamp;
 
-/// Longest time to connect.
+/// The maximum time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Unused connections are closed after this.
+/// The time after which unused connections are closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of an answer's head that are read.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -49,30 +49,30 @@ pub enum Answer {
         status: u16,
         /// The pause that the endpoint asked for by `Retry-After`.
         retry_after: Option<Duration>,
-        /// The beginning of the body, at most 1,024 bytes; `None` if it is empty, or if the address
-        /// is not public: what local services answer is not for who may set an endpoint.
+        /// The beginning of the body, at most 1,024 bytes. `None` if it is empty, or if the address
+        /// is not public: the owner of an endpoint must not see the answers of local services.
         excerpt: Option<String>,
-        /// The headers and more of the body, for who asks soon; `None` where `excerpt` must be.
+        /// The headers and more of the body, for a while; `None` if `excerpt` must be.
         text: Option<Box<AnswerText>>,
     },
     /// The endpoint did not answer.
     None(NoAnswer),
 }
 
-/// Why there was no answer.
+/// The reason why there was no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoAnswer {
     /// Nothing came within the timeout.
     Timeout,
     /// The host resolves to an address that is not allowed; nothing was sent.
     BlockedAddress,
-    /// The URL is not one that deliveries may go to; nothing was sent.
+    /// Deliveries may not go to the URL; nothing was sent.
     InvalidUrl,
     /// No connection could be made; nothing was sent.
     ConnectionFailed,
     /// The connection broke after the request began. It may have arrived.
     ConnectionLost,
-    /// The head of the answer, or what came before it, had no end. The request may have arrived.
+    /// The head of the answer, or the answers before it, had no end. The request may have arrived.
     ResponseTooLarge,
 }
 
@@ -93,10 +93,11 @@ impl NoAnswer {
 /// A request in flight, which resolves to its result.
 pub type Posting<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 
-/// What posts deliveries: the HTTP client, or in tests a scripted receiver.
+/// The client that posts deliveries: over HTTP, or in tests a scripted receiver.
 pub trait Post: Send + Sync {
-    /// Posts `body` with `headers` to `url`. `real_now` is the time of day by which a `Retry-After`
-    /// date is read. It must resolve, within a timeout of its own.
+    /// Posts `body` with `headers` to `url`. It must resolve, within a timeout of its own.
+    ///
+    /// A date in `Retry-After` is relative to `real_now`, the time of day.
     fn post<'a>(
         &'a self,
         url: &'a str,
@@ -124,12 +125,12 @@ pub(super) struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector<Guarded>>, Full<Bytes>>,
     rules: Arc<AddressRules>,
     timeout: Duration,
-    /// What local services answer is given too.
+    /// Set if answers of local services are returned too.
     reads_local: bool,
 }
 
 impl Client {
-    /// The same, that reads the answers of local services too.
+    /// Returns the client with access to the answers of local services.
     pub(super) fn reading_local(self) -> Self {
         Self { reads_local: true, ..self }
     }
@@ -297,8 +298,10 @@ impl fmt::Display for Blocked {
 
 impl Error for Blocked {}
 
-/// Resolves names for the connector and checks the addresses. The connector connects only to what
-/// this returns, so that DNS rebinding cannot replace an address after the check.
+/// Resolves names for the connector and checks the addresses.
+///
+/// The connector connects only to the returned addresses, so that DNS rebinding cannot replace an
+/// address after the check.
 #[derive(Clone)]
 struct Guarded {
     rules: Arc<AddressRules>,

@@ -1,4 +1,4 @@
-//! Pure: deliveries, their attempts, how these fail, and what follows from a failure.
+//! Pure: deliveries, their attempts and failures, and the consequences of a failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,20 +22,21 @@ pub(super) struct Delivery {
     pub(super) lane: Option<OrderingKey>,
     /// The events of a batch; `None` of a single event.
     pub(super) batch: Option<Batch>,
-    /// Whether it is a replay. New events go before replays.
+    /// Set if it is a replay. New events go before replays.
     pub(super) is_replay: bool,
 }
 
 impl Delivery {
-    /// Sequences of its first and last event that the log no longer has, when `left` are those that
-    /// it still has.
+    /// Returns the sequences of its first and last event that the log no longer has.
+    ///
+    /// `left` are the events that it still has.
     pub(super) fn forgotten(&self, left: &[EventEntry]) -> Option<(u64, u64)> {
         let first = self.batch.as_ref().and_then(Batch::first).unwrap_or(self.first);
         let last = left.first().map_or(self.last, |event| event.sequence - 1);
         (first <= last).then_some((first, last))
     }
 
-    /// Its record while it waits for a retry or its turn.
+    /// Returns its record while it waits for a retry or its turn.
     pub(super) fn waiting(&self, failures: u32, at: Option<Timestamp>) -> Waiting {
         let Self { last, lane, ref batch, is_replay, .. } = *self;
         Waiting { last, failures, at, lane, batch: batch.clone(), is_replay }
@@ -65,13 +66,13 @@ impl Batch {
         self.0.first().map(|(first, _)| *first)
     }
 
-    /// Its events after this sequence.
+    /// Returns its events after this sequence.
     pub(super) fn after(&self, sequence: u64) -> Self {
         let all = self.0.iter().flat_map(|(first, count)| *first..first + count);
         Self::of(all.filter(|it| *it > sequence))
     }
 
-    /// Whether it contains the event of this sequence.
+    /// Returns whether it contains the event of this sequence.
     pub(super) fn has(&self, sequence: u64) -> bool {
         self.0.iter().any(|(first, count)| (*first..first + count).contains(&sequence))
     }
@@ -82,17 +83,17 @@ impl Batch {
 pub(super) struct Attempt {
     /// Identifies the attempt; unique while the actor runs.
     pub(super) serial: u64,
-    /// What is delivered.
+    /// The delivery.
     pub(super) delivery: Delivery,
-    /// Attempts that failed before.
+    /// The number of earlier attempts that failed.
     pub(super) failures: u32,
-    /// Whether the delivery has a waiting record.
+    /// Set if the delivery has a waiting record.
     pub(super) stored: bool,
     /// When the endpoint was last enabled, as of the start of the attempt.
     pub(super) enabled_at: Timestamp,
 }
 
-/// How an attempt failed.
+/// The kind of an attempt's failure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Failure {
     /// There was no answer in time.
@@ -105,7 +106,7 @@ pub(super) struct Failure {
     pub(super) retry_after: Option<Duration>,
 }
 
-/// Why an endpoint is disabled.
+/// The reason why an endpoint is disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DisabledReason {
@@ -129,12 +130,12 @@ impl DisabledReason {
     }
 }
 
-/// What follows from a failure.
+/// The consequences of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Aftermath {
-    /// When the delivery is retried; `None` if it is given up.
+    /// The time of the retry; `None` if the delivery is given up.
     pub(super) next_at: Option<Timestamp>,
-    /// Why the endpoint must be disabled, if it must.
+    /// The reason why the endpoint must be disabled, if it must.
     pub(super) disable: Option<DisabledReason>,
 }
 

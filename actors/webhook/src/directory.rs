@@ -1,4 +1,4 @@
-//! The directory of all endpoints: which exist, where their actors are, and how one is started.
+//! The directory of all endpoints: their entries, the places of their actors, and their start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,21 +35,22 @@ use crate::subscribers::LogSubscribers;
 
 type Endpoints = Directory<WebhookId, EndpointMessage, EndpointEntry>;
 
-/// All endpoints of all workspaces, and what they share.
+/// All endpoints of all workspaces, and their shared services.
 pub struct Webhooks {
-    /// How webhooks are delivered.
+    /// The options of webhook delivery.
     pub options: WebhookOptions,
     /// The keys that encrypt the endpoints' secrets at rest.
     pub master_keys: MasterKeys,
     services: Arc<Services>,
     directory: Arc<Endpoints>,
-    /// Locked while the directory follows what is stored.
+    /// Locked while the directory is updated to the stored endpoints.
     following: Mutex<()>,
 }
 
 impl Webhooks {
-    /// An empty directory, whose requests take these slots. [`wire`](Self::wire) must be called
-    /// before anything is delivered.
+    /// Creates an empty directory, whose requests take these slots.
+    ///
+    /// [`wire`](Self::wire) must be called before anything is delivered.
     pub fn new(
         options: WebhookOptions,
         slots: Arc<RequestSlots>,
@@ -79,7 +80,7 @@ impl Webhooks {
         }
     }
 
-    /// Connects the supervisor and what changes endpoints; only the first call counts.
+    /// Connects the supervisor and the control that changes endpoints; only the first call counts.
     pub fn wire(
         &self,
         supervisor: ActorRef<SupervisorMessage<WebhookId>>,
@@ -90,8 +91,7 @@ impl Webhooks {
         self.directory.set_supervisor(supervisor);
     }
 
-    /// Updates the directory to what is stored of a workspace's endpoints, and wakes those that are
-    /// new or changed.
+    /// Updates the directory to the stored endpoints of a workspace, and wakes new or changed ones.
     ///
     /// # Errors
     /// The endpoints cannot be read; then nothing changes.
@@ -119,7 +119,7 @@ impl Webhooks {
         }
         subscribers.set_endpoints(now.clone());
         for slot in &now {
-            // One that rests or has failed reads the settings when it starts.
+            // An endpoint that rests or has failed reads the settings when it starts.
             if slot.cast(EndpointMessage::Changed(slot.call())).is_err() {
                 self.wake(slot);
             }
@@ -127,11 +127,12 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Follows all workspaces at the start of the engine, and deletes what a crash left of deleted
-    /// endpoints.
+    /// Updates all workspaces at the start of the engine.
+    ///
+    /// It also deletes the remains of deleted endpoints after a crash.
     ///
     /// # Errors
-    /// What is stored cannot be read.
+    /// The stored endpoints cannot be read.
     pub fn follow_all<'a>(
         &self,
         workspaces: impl IntoIterator<Item = (&'a WorkspaceId, &'a LogSubscribers)>,
@@ -151,8 +152,9 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Ends the endpoints of a workspace that is deleted: nothing more is delivered or written when
-    /// this returns. What is stored of them is deleted with the workspace.
+    /// Ends the endpoints of a deleted workspace: on return nothing more is delivered or written.
+    ///
+    /// Their records are deleted with the workspace.
     pub async fn end_all_of(&self, subscribers: &LogSubscribers) {
         let ended = {
             let _one_at_a_time = self.following.lock();
@@ -162,7 +164,7 @@ impl Webhooks {
             ended
         };
         for actor in ended.iter().filter_map(|slot| slot.live()) {
-            // One that has stopped by itself is as good.
+            // An actor that has stopped by itself is as good.
             drop(actor.stop_and_wait(None, None).await);
         }
         // Its streams of events find out that their key was removed.
@@ -183,8 +185,7 @@ impl Webhooks {
         }
     }
 
-    /// Has an endpoint deliver something again. Returns the number of deliveries once that is
-    /// durable.
+    /// Has an endpoint deliver events again. Returns the number of deliveries once that is durable.
     ///
     /// # Errors
     /// [`ReplayError`]: nothing is delivered again.
@@ -220,8 +221,10 @@ impl Webhooks {
         self.services.pool.figures()
     }
 
-    /// How long the oldest due delivery of all endpoints has been due; zero when none is. A
-    /// delivery that the endpoint's own rate or its failures delay counts too.
+    /// Returns how long the oldest due delivery of all endpoints has been due; zero if there is
+    /// none.
+    ///
+    /// A delivery that is delayed by the endpoint's own rate or by its failures counts too.
     pub fn oldest_due(&self) -> Duration {
         let mut since_ms = u64::MAX;
         self.directory.for_each(|_, slot| {
@@ -230,14 +233,15 @@ impl Webhooks {
         self.services.clock.now().since(Timestamp::from_millis(since_ms))
     }
 
-    /// How an endpoint does, with these of its tries.
+    /// Returns the health of an endpoint, with these of its tries.
     pub fn health(&self, id: WebhookId, tries: &[KeptAttempt]) -> EndpointHealth {
         let slot = self.directory.slot(&id);
         let published = slot.map(|slot| slot.published()).unwrap_or_default();
         EndpointHealth::of(tries, published, self.services.clock.now())
     }
 
-    /// How many endpoints of each workspace are left alone because they keep failing.
+    /// Returns the number of endpoints of each workspace that keep failing, so that the breaker is
+    /// open.
     pub fn failing(&self) -> BTreeMap<WorkspaceId, usize> {
         let mut failing: BTreeMap<WorkspaceId, usize> = BTreeMap::new();
         self.directory.for_each(|_, slot| {
@@ -248,8 +252,9 @@ impl Webhooks {
         failing
     }
 
-    /// A try of an endpoint with what is known of its request and its answer. `events` are all
-    /// that it carried, or none where one is forgotten.
+    /// Returns a try of an endpoint with the known parts of its request and its answer.
+    ///
+    /// `events` are all that it carried; it is empty if one is forgotten.
     pub fn shown(
         &self,
         webhook: WebhookId,
@@ -263,8 +268,7 @@ impl Webhooks {
         ShownAttempt::of(kept, events, exchange)
     }
 
-    /// Has `receiver` take the deliveries in place of the HTTP client. It must be called before the
-    /// first delivery.
+    /// Replaces the HTTP client by `receiver`. It must be called before the first delivery.
     #[cfg(any(test, feature = "testing"))]
     pub fn post_by(&self, receiver: impl Post + 'static) {
         self.services.set_client(receiver);

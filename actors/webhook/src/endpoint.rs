@@ -1,4 +1,4 @@
-//! A webhook endpoint: its settings, its secrets, and which events it takes.
+//! A webhook endpoint: its settings, its secrets, and its filter of events.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -12,29 +12,29 @@ use postrider_runtime::sealed::{OpenError, Sealed};
 use crate::delivery::{DisabledReason, QueueRules};
 use crate::signature::WebhookSecret;
 
-/// How long a secret still signs after it was replaced.
+/// The time for which a secret still signs after it was replaced.
 const ROTATION: Duration = Duration::from_secs(24 * 3600);
 
-/// Most secrets that sign besides the newest; the oldest are dropped first.
+/// The maximum of secrets that sign besides the newest; the oldest are dropped first.
 const PREVIOUS_SECRETS_MAX: usize = 4;
 
-/// What the owner of an endpoint decides.
+/// The settings of an endpoint that its owner chooses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookSettings {
-    /// The URL that deliveries are posted to.
+    /// The URL to which deliveries are posted.
     pub url: String,
-    /// Types of the events that are delivered; empty for all types.
+    /// The types of the events that are delivered; empty for all types.
     pub events: Vec<String>,
     /// The owner's note.
     pub description: Option<String>,
-    /// Whether anything is delivered.
+    /// Set if events are delivered.
     pub enabled: bool,
-    /// Most deliveries in a second; `None` for no limit.
+    /// The maximum of deliveries in a second; `None` for no limit.
     pub rate_limit_per_second: Option<NonZeroU32>,
-    /// Whether each delivery waits until the earlier ones about the same contact have ended; a
-    /// batch waits for the batch before it.
+    /// Set if each delivery waits until the earlier ones about the same contact have ended. A batch
+    /// waits for the batch before it.
     pub ordered: bool,
-    /// Whether events are delivered as an array of up to a hundred.
+    /// Set if events are delivered as an array of up to a hundred.
     pub batch: bool,
 }
 
@@ -43,32 +43,32 @@ pub struct WebhookSettings {
 pub struct WebhookInfo {
     /// Its id.
     pub id: WebhookId,
-    /// What its owner decided.
+    /// The owner's settings.
     pub settings: WebhookSettings,
-    /// Why it was disabled, if not by its owner.
+    /// The reason why it was disabled, if not by its owner.
     pub disabled_reason: Option<DisabledReason>,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// The time of its last change.
     pub updated_at: Timestamp,
-    /// Until when the secret before signs too; it may be over.
+    /// The time until which the secret before signs too; it may be over.
     pub previous_secret_ends_at: Option<Timestamp>,
 }
 
 /// An endpoint as it is stored.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// Its id; part of what the secrets are bound to.
+    /// Its id, to which the secrets are bound.
     pub id: WebhookId,
-    /// What its owner decided.
+    /// The owner's settings.
     pub settings: WebhookSettings,
-    /// Why it was disabled, if not by its owner.
+    /// The reason why it was disabled, if not by its owner.
     pub disabled_reason: Option<DisabledReason>,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// The time of its last change.
     pub updated_at: Timestamp,
-    /// When it was last enabled, or its URL changed. Failures before this moment do not count.
+    /// The time at which it was last enabled, or its URL changed. Earlier failures do not count.
     pub enabled_at: Timestamp,
     /// The secret that signs deliveries, encrypted.
     pub secret: Sealed,
@@ -78,7 +78,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// What its owner is shown: everything but the secrets.
+    /// Returns the owner's view: everything but the secrets.
     pub fn info(&self) -> WebhookInfo {
         WebhookInfo {
             id: self.id,
@@ -99,8 +99,9 @@ impl Endpoint {
         }
     }
 
-    /// Whether an event is delivered to it. A test event is delivered only to the endpoint that it
-    /// names.
+    /// Returns whether an event is delivered to it.
+    ///
+    /// A test event is delivered only to the endpoint that it names.
     pub(super) fn takes(&self, event: &PublicEvent) -> bool {
         if let PublicEvent::Other { kind: EventKind::WebhookTest, .. } = event {
             return event.data()["webhook_id"] == self.id.to_string();
@@ -109,8 +110,8 @@ impl Endpoint {
         kinds.is_empty() || kinds.iter().any(|kind| kind == event.kind())
     }
 
-    /// Encrypts secrets under an earlier master key anew, under the current one. Returns `None` if
-    /// there are none.
+    /// Encrypts secrets under an earlier master key with the current one. Returns `None` if there
+    /// are none.
     pub fn reseal(&mut self, keys: &MasterKeys) -> Option<()> {
         let place = place(self.id);
         let previous = self.previous_secrets.iter_mut().map(|(secret, _)| secret);
@@ -133,7 +134,7 @@ impl Endpoint {
         self.previous_secrets.drain(..too_many);
     }
 
-    /// The secrets that sign at `now`, newest first.
+    /// Returns the secrets that sign at `now`, newest first.
     pub(super) fn secrets(
         &self,
         keys: &MasterKeys,

@@ -12,26 +12,27 @@ use crate::endpoint::Endpoint;
 use crate::health::Published;
 use crate::message::EndpointMessage;
 
-/// One endpoint's slot in the directory: where its actor is, and its [`EndpointEntry`].
+/// One endpoint's slot in the directory: the place of its actor, and its [`EndpointEntry`].
 pub type EndpointSlot = Slot<EndpointMessage, EndpointEntry>;
 
-/// What the directory keeps of an endpoint besides where its actor is.
+/// The directory's data of an endpoint besides the place of its actor.
 #[derive(Debug)]
 pub struct EndpointEntry {
     pub(crate) id: WebhookId,
     pub(crate) workspace: WorkspaceId,
     /// The endpoint as it was stored last.
     pub(crate) endpoint: ArcSwap<Endpoint>,
-    /// The log has grown, and the actor has not looked since.
+    /// Set if the log has grown, and the actor has not looked since.
     pub(crate) woken: AtomicBool,
     /// Messages of the directory that the actor has not handled yet.
     calls: Arc<AtomicUsize>,
-    /// Since when the oldest due delivery has been due, in milliseconds since the epoch;
-    /// `u64::MAX` when none is.
+    /// The start of the oldest due delivery's due time, in milliseconds since the epoch.
+    ///
+    /// `u64::MAX` if there is none.
     pub(crate) due_since_ms: AtomicU64,
-    /// Deliveries that wait or are under way.
+    /// The number of deliveries that wait or are under way.
     pub(crate) waiting: AtomicUsize,
-    /// Whether the endpoint is left alone.
+    /// Set if the circuit breaker is open, because the endpoint keeps failing.
     pub(crate) breaker_open: AtomicBool,
 }
 
@@ -56,7 +57,7 @@ impl EndpointEntry {
         Call(Arc::clone(&self.calls))
     }
 
-    /// What its actor has published.
+    /// Returns the figures that its actor has published.
     pub(crate) fn published(&self) -> Published {
         let due_since = self.due_since_ms.load(Ordering::Relaxed);
         Published {
@@ -66,8 +67,10 @@ impl EndpointEntry {
         }
     }
 
-    /// Whether the actor may passivate itself: neither has the log grown since it looked, nor is a
-    /// message of the directory in its mailbox.
+    /// Returns whether the actor may passivate itself.
+    ///
+    /// It may if the log has not grown since it looked, and its mailbox has no message of the
+    /// directory.
     pub(crate) fn may_rest(&self) -> bool {
         !self.woken.load(Ordering::Acquire) && self.calls.load(Ordering::Acquire) == 0
     }

@@ -1,6 +1,6 @@
-//! Keeps what the last tries were signed with and answered, in memory.
+//! The signatures and answers of the last tries, in memory.
 //!
-//! The body of a request is not kept: it is made again of the events, which the log has.
+//! The body of a request is not stored: it is rebuilt from the events, which the log has.
 
 use std::collections::VecDeque;
 
@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 
 use postrider_domain::{EventId, Timestamp, WebhookId};
 
-/// Bytes that are kept of all endpoints together. What is older is forgotten.
+/// The bytes that are stored of all endpoints together. Older exchanges are forgotten.
 const BYTES_MAX: usize = 8 << 20;
-/// Bytes of an answer's headers that are remembered.
+/// The bytes of an answer's headers that are remembered.
 const HEADERS_KEPT_MAX: usize = 4 * 1024;
-/// What an exchange takes besides its texts, about.
+/// The approximate size of an exchange besides its texts.
 const OVERHEAD: usize = 200;
 
 /// The headers of an answer, and the beginning of its body.
@@ -36,14 +36,14 @@ pub(crate) fn header_texts(headers: &HeaderMap) -> Vec<(String, String)> {
     headers.iter().map_while(text).collect()
 }
 
-/// What is only known of a try while it is remembered.
+/// The part of a try that is known only while it is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
     /// The `webhook-timestamp` header.
     pub timestamp: u64,
     /// The `webhook-signature` header.
     pub signature: String,
-    /// What was answered; `None`: nothing, or nothing that its owner may see.
+    /// The answer; `None` if there was none, or none that its owner may see.
     pub answer: Option<Box<AnswerText>>,
 }
 
@@ -57,7 +57,7 @@ impl Exchange {
     }
 }
 
-/// Which try of which delivery.
+/// The key of an exchange: a try of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExchangeKey {
     pub(crate) webhook: WebhookId,
@@ -78,7 +78,7 @@ struct Kept {
 }
 
 impl Exchanges {
-    /// Keeps one, and forgets the oldest ones that there is no room for.
+    /// Stores an exchange, and forgets the oldest ones without room.
     pub(crate) fn keep(&self, key: ExchangeKey, exchange: Exchange) {
         let mut kept = self.0.lock();
         kept.bytes += exchange.bytes();
@@ -90,7 +90,7 @@ impl Exchanges {
         }
     }
 
-    /// The exchange of a try, if it is remembered.
+    /// Returns the exchange of a try, if it is remembered.
     pub(crate) fn find(&self, key: ExchangeKey) -> Option<Exchange> {
         let kept = self.0.lock();
         let found = kept.all.iter().rev().find(|(of, _)| *of == key);

@@ -1,4 +1,4 @@
-//! Pure: which endpoint gets the next request slot, within a fair share of all slots.
+//! Pure: the order in which endpoints get request slots, within a fair share of all slots.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -6,7 +6,8 @@ use std::hash::Hash;
 use hashbrown::HashMap;
 
 /// Request slots, of which no endpoint holds more than a quarter and no workspace more than half.
-/// Those that wait get their turns round-robin, one slot at a time.
+///
+/// Waiting endpoints get their turns round-robin, one slot at a time.
 #[derive(Debug)]
 pub(super) struct FairShare<E, W> {
     free: usize,
@@ -14,7 +15,7 @@ pub(super) struct FairShare<E, W> {
     per_workspace: usize,
     endpoints: HashMap<E, usize>,
     workspaces: HashMap<W, usize>,
-    /// The queue for a slot; each endpoint stands in it once.
+    /// The queue for a slot; each endpoint is in it once.
     waiting: VecDeque<(E, W)>,
 }
 
@@ -64,7 +65,7 @@ impl<E: Copy + Eq + Hash, W: Clone + Eq + Hash> FairShare<E, W> {
         self.waiting.retain(|(waits, _)| *waits != endpoint);
     }
 
-    /// Slots in use by all endpoints.
+    /// Returns the number of slots in use by all endpoints.
     pub(super) fn in_use(&self) -> usize {
         self.endpoints.values().sum()
     }
@@ -137,7 +138,7 @@ mod tests {
         let mut order = Vec::new();
         for _ in 0..6 {
             let next = slots.give_back(held.0, &held.1).unwrap();
-            // Whoever gave a slot back asks at once for another.
+            // An endpoint that gave a slot back asks at once for another.
             assert!(!slots.take(held.0, &held.1));
             order.push(next.0);
             held = next;

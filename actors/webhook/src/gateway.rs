@@ -14,11 +14,11 @@ const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// The HTTP client of gateways. Unlike that of webhooks it reads the answers of local services.
+/// The HTTP client of gateways. Unlike that of webhooks, it returns the answers of local services.
 pub struct GatewayClient(Client);
 
 impl GatewayClient {
-    /// A client that calls allowed addresses only, and gives up after the timeout.
+    /// Creates a client that calls allowed addresses only, and gives up after the timeout.
     ///
     /// # Errors
     /// No encryption can be set up.
@@ -26,7 +26,7 @@ impl GatewayClient {
         Ok(Self(Client::new(rules, timeout)?.reading_local()))
     }
 
-    /// Posts a body under an id, signed as Standard Webhooks says. It resolves within the timeout.
+    /// Posts a body under an id, signed by Standard Webhooks. It resolves within the timeout.
     pub async fn post(
         &self,
         (workspace, url): (&WorkspaceId, &str),
@@ -37,7 +37,7 @@ impl GatewayClient {
     ) -> Answer {
         let signature = secret.sign(id, real_now.as_secs(), &body);
         let mut headers = HeaderMap::with_capacity(3);
-        // All of them are visible ASCII.
+        // Both are visible ASCII.
         for (name, text) in [(ID, id), (SIGNATURE, signature.as_str())] {
             headers.extend(HeaderValue::from_str(text).ok().map(|value| (name, value)));
         }

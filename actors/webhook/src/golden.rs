@@ -1,4 +1,4 @@
-//! The records of webhook endpoints and of what follows their deliveries.
+//! The records of webhook endpoints and of their deliveries' outcomes.
 
 use expect_test::expect;
 

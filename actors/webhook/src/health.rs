@@ -1,4 +1,4 @@
-//! Pure: how an endpoint does: what arrived lately, how fast it answers, and what waits.
+//! Pure: the health of an endpoint: its recent success, its speed, and its waiting deliveries.
 
 use std::time::Duration;
 
@@ -6,26 +6,27 @@ use postrider_domain::Timestamp;
 
 use crate::records::KeptAttempt;
 
-/// What counts as lately.
+/// The period of recent tries.
 const LATELY: Duration = Duration::from_secs(24 * 3600);
 
-/// How an endpoint does.
+/// The health of an endpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct EndpointHealth {
-    /// Which part of the tries of the last 24 hours arrived, from 0 to 1, of those that are kept;
-    /// `None`: there were none.
+    /// The share of the stored tries of the last 24 hours that arrived, from 0 to 1.
+    ///
+    /// `None` if there were none.
     pub success: Option<f64>,
-    /// Within how long 95 of 100 of them ended.
+    /// The time within which 95 of 100 of them ended.
     pub p95: Option<Duration>,
-    /// Deliveries that are known to wait, or are under way.
+    /// The number of deliveries that are known to wait, or are under way.
     pub waiting: usize,
-    /// How long the oldest of them has been due.
+    /// The time for which the oldest of them has been due.
     pub oldest: Duration,
-    /// Whether the endpoint is left alone, because it keeps failing.
+    /// Set if the circuit breaker is open, because the endpoint keeps failing.
     pub breaker_open: bool,
 }
 
-/// What its actor has published of an endpoint.
+/// The figures that its actor has published of an endpoint.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Published {
     pub(crate) waiting: usize,
@@ -34,7 +35,7 @@ pub(crate) struct Published {
 }
 
 impl EndpointHealth {
-    /// What these tries and figures say at `now`.
+    /// Returns the health at `now` by these tries and figures.
     pub(crate) fn of(tries: &[KeptAttempt], published: Published, now: Timestamp) -> Self {
         let late = |it: &&KeptAttempt| it.at.plus(LATELY) > now && it.forgotten.is_none();
         let lately: Vec<_> = tries.iter().filter(late).collect();

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use http::{HeaderMap, Request};
 use tokio::sync::Notify;
 
-/// Most interim answers to a request.
+/// The maximum of interim answers to a request.
 const COUNT_MAX: usize = 8;
-/// Most bytes of their headers.
+/// The maximum of bytes of their headers.
 const BYTES_MAX: usize = 64 * 1024;
 
 /// The interim answers to one request so far. The HTTP client passes over them, so a receiver that
@@ -34,8 +34,10 @@ impl InterimAnswers {
         self.exceeded.notified().await;
     }
 
-    /// Whether more have come. An answer that follows them at once may be read before
-    /// [`Self::are_too_many`] is polled again.
+    /// Returns whether too many have come.
+    ///
+    /// An answer that follows them at once may be read before [`Self::are_too_many`] is polled
+    /// again.
     pub(super) fn were_too_many(&self) -> bool {
         let count = self.count.load(Ordering::Relaxed);
         count > COUNT_MAX || self.bytes.load(Ordering::Relaxed) > BYTES_MAX

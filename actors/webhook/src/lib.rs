@@ -1,8 +1,8 @@
-//! Webhooks: each endpoint follows its workspace's event log and delivers what is new.
+//! Webhooks: each endpoint follows its workspace's event log and delivers new events.
 //!
-//! Not an API: `postrider-actors` re-exports what embedders use, and this crate promises no
-//! stability. An endpoint has an actor while it has something due; all endpoints share a bounded
-//! pool of requests.
+//! This crate is not an API: `postrider-actors` re-exports the types for embedders, and this crate
+//! promises no stability. An endpoint has an actor while it has something due. All endpoints share
+//! a bounded pool of requests.
 
 mod actor;
 mod attempt;
@@ -50,26 +50,26 @@ pub use subscribers::LogSubscribers;
 
 use ssrf::AddressRules;
 
-/// How webhooks are delivered.
+/// The options of webhook delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookOptions {
-    /// Where deliveries may go.
+    /// The addresses to which deliveries may go.
     pub addresses: AddressRules,
-    /// Requests in flight at once, of all endpoints. One endpoint may have a quarter of them, and
-    /// one workspace half.
+    /// The maximum of requests in flight, of all endpoints. One endpoint may have a quarter of
+    /// them, and one workspace half.
     pub requests_max: usize,
-    /// Longest time of a request, including the body of its answer.
+    /// The maximum time of a request, including the body of its answer.
     pub timeout: Duration,
-    /// Which attempts are kept.
+    /// The retention of attempts.
     pub deliveries: DeliveriesKept,
 }
 
-/// Which attempts of an endpoint are kept.
+/// The retention of an endpoint's attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliveriesKept {
-    /// The most that are kept; the oldest go first.
+    /// The maximum of stored attempts; the oldest are deleted first.
     pub kept_max: usize,
-    /// For how long each is kept.
+    /// The retention time of each.
     pub kept_for: Duration,
 }
 

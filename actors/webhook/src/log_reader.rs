@@ -1,4 +1,4 @@
-//! Pure: reads from a workspace's event log what an endpoint is to deliver.
+//! Pure: reads the events for an endpoint from a workspace's event log.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use crate::delivery::{Batch, Delivery};
 use crate::endpoint::Endpoint;
 use crate::ordering::OrderingKey;
 
-/// Most events that one read returns.
+/// The maximum of events that one read returns.
 const EVENTS_MAX: usize = 500;
-/// Most events that one read examines.
+/// The maximum of events that one read examines.
 const EXAMINED_MAX: u64 = 20_000;
-/// Most events of a batch.
+/// The maximum of events of a batch.
 const BATCH_MAX: usize = 100;
-/// A batch ends once its events' data has this many bytes.
+/// The bytes of its events' data with which a batch ends.
 const BATCH_BYTES_MAX: usize = 256 * 1024;
 
 /// The result of one read.
 #[derive(Debug)]
 pub struct ReadPart {
-    /// What was requested.
+    /// The requested part.
     pub(super) part: Part,
     pub(super) deliveries: Vec<Delivery>,
     /// The last sequence that was examined.
     pub(super) scanned: u64,
-    /// Whether the log may have more.
+    /// Set if the log may have more.
     pub(super) more: bool,
     /// Sequences of the first and the last new event that the log no longer has.
     pub(super) forgotten: Option<(u64, u64)>,
@@ -36,11 +36,11 @@ pub struct ReadPart {
 /// A part of the log to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
-    /// It begins after this sequence,
+    /// The sequence after which it starts.
     pub(super) after: u64,
-    /// and ends with this one.
+    /// The sequence with which it ends.
     pub(super) until: u64,
-    /// Whether it is for a replay.
+    /// Set if it is for a replay.
     pub(super) is_replay: bool,
 }
 
@@ -73,7 +73,7 @@ pub(super) fn read(
         !more
     })?;
     if is_replay && !more {
-        // Nothing is left up to there, even if the log was trimmed.
+        // No event is left up to there, even if the log was trimmed.
         scanned = until;
     }
     let size = if endpoint.settings.batch { BATCH_MAX } else { 1 };
@@ -99,8 +99,9 @@ pub(super) fn read(
     Ok(ReadPart { part, deliveries, scanned, more, forgotten })
 }
 
-/// Reads the events of a delivery again; none are left when the log was trimmed past them. They are
-/// the same events, whatever types the endpoint takes by now.
+/// Reads the events of a delivery again; none are left if the log was trimmed past them.
+///
+/// They are the same events, whatever types the endpoint takes by now.
 pub(super) fn reread(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -118,9 +119,10 @@ pub(super) fn reread(
     Ok(events.into())
 }
 
-/// The sequence before the first event at or after `since`, and how many events from there on the
-/// endpoint takes. Counting stops after many events: the rest counts in full for an endpoint that
-/// takes every type, and not at all for another.
+/// Returns the sequence before the first event at or after `since`, and the number of later events.
+///
+/// Only events that the endpoint takes count. Counting stops after many events: the rest counts in
+/// full for an endpoint that takes every type, and not at all for another.
 pub(super) fn count_since(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -140,7 +142,7 @@ pub(super) fn count_since(
     Ok((before, count))
 }
 
-/// The sequence and the ordering key of the event with this id, if the log has it.
+/// Returns the sequence and the ordering key of the event with this id, if the log has it.
 pub(super) fn find(
     store: &dyn View,
     workspace: &WorkspaceId,

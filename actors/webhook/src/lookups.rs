@@ -1,4 +1,4 @@
-//! Looks the names of receivers up, a bounded number of them at once, and few of one workspace.
+//! Looks up the names of receivers: a bounded number at once, and few of one workspace.
 //!
 //! The system's resolver takes a thread for as long as a name server lets it wait, and cannot be
 //! interrupted. So a look-up holds its places until it has ended, even if its caller waits no more.
@@ -14,15 +14,16 @@ use postrider_domain::WorkspaceId;
 use postrider_runtime::task::BoxFuture;
 use tokio::sync::Semaphore;
 
-/// Look-ups of all workspaces at once.
+/// The maximum of look-ups of all workspaces at once.
 const LOOKUPS_MAX: usize = 16;
-/// Look-ups of one workspace at once.
+/// The maximum of look-ups of one workspace at once.
 const LOOKUPS_PER_WORKSPACE_MAX: usize = 2;
-/// Longest time that a caller waits for a look-up, once it has begun.
+/// The maximum time that a caller waits for a look-up, once it has started.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 tokio::task_local! {
-    /// Whose delivery the task makes. The connector asks for names without saying for whom.
+    /// The workspace whose delivery the task makes. The connector asks for names without naming
+    /// one.
     static DELIVERS_FOR: WorkspaceId;
 }
 
@@ -34,14 +35,14 @@ pub(crate) async fn on_behalf_of<T>(
     DELIVERS_FOR.scope(workspace.clone(), posting).await
 }
 
-/// Whose delivery the current task makes, if it makes one.
+/// Returns the workspace whose delivery the current task makes, if it makes one.
 pub(crate) fn current_workspace() -> Option<WorkspaceId> {
     DELIVERS_FOR.try_with(Clone::clone).ok()
 }
 
-/// What finds the addresses of a name: the system, or in tests a script.
+/// The source of a name's addresses: the system, or in tests a script.
 pub(crate) trait Resolver: Send + Sync + 'static {
-    /// The addresses of `name`. Their port is 0.
+    /// Returns the addresses of `name`. Their port is 0.
     fn resolve(&self, name: String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>>;
 }
 
@@ -71,14 +72,14 @@ impl Lookups {
         }
     }
 
-    /// The addresses of `name`, looked up for this workspace in its turn.
+    /// Returns the addresses of `name`, looked up for this workspace in its turn.
     pub(crate) async fn resolve(
         &self,
         workspace: Option<WorkspaceId>,
         name: String,
     ) -> io::Result<Vec<SocketAddr>> {
-        // The workspace's place comes first: so it has no more than those in the queue of all,
-        // which is served in order.
+        // The workspace's place comes first: so the workspace has no more look-ups than its places
+        // in the queue of all, which is served in order.
         let own = self.places_of(workspace).acquire_owned().await;
         let of_all = Arc::clone(&self.all).acquire_owned().await;
         let looking_up = self.resolver.resolve(name);
@@ -110,7 +111,7 @@ pub(crate) mod scripted {
 
     use super::*;
 
-    /// Look-ups that end one by one, when the test says so.
+    /// Look-ups that end one by one, when the test lets them.
     #[derive(Clone)]
     pub(crate) struct Scripted {
         may_end: Arc<Semaphore>,
@@ -127,9 +128,9 @@ pub(crate) mod scripted {
             self.may_end.add_permits(count);
         }
 
-        /// The names that are looked up now, in order.
+        /// Returns the names that are looked up now, in order.
         pub(crate) async fn under_way(&self) -> Vec<String> {
-            // Whatever can begin does so before this task's turn comes again.
+            // All ready tasks start before this task's turn comes again.
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }

@@ -1,4 +1,4 @@
-//! What an endpoint's actor receives: wake-ups, results of its own work, and requests.
+//! The messages of an endpoint's actor: wake-ups, results of its own work, and requests.
 
 use tokio::sync::oneshot;
 
@@ -11,8 +11,10 @@ use crate::log_reader::ReadPart;
 use crate::replay::{Replay, ReplayError};
 use crate::request_pool::Permit;
 
-/// A message to an endpoint's actor. After each one the actor does everything that has become
-/// possible: it reads the log on, starts attempts, writes what changed and sets its timer.
+/// A message to an endpoint's actor.
+///
+/// After each one the actor does everything that has become possible: it continues to read the log,
+/// starts attempts, writes changes and sets its timer.
 #[derive(Debug)]
 pub enum EndpointMessage {
     /// The workspace's log has grown. The actor must clear the entry's `woken` flag before it reads

@@ -1,4 +1,4 @@
-//! Pure: which waiting delivery may start: any at its time, or in order by contact.
+//! Pure: the order in which waiting deliveries may start: by time, or in order by contact.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,11 @@ impl OrderingKey {
     }
 }
 
-/// The deliveries that wait, and the lanes that are busy. There is a lane for each ordering key,
-/// and one for deliveries without a key: batches, and what was read before the endpoint was
-/// ordered. The queue delivers nothing else beside the latter.
+/// The deliveries that wait, and the lanes that are busy.
+///
+/// There is a lane for each ordering key, and one for deliveries without a key: batches, and
+/// deliveries read before the endpoint was ordered. While a delivery without a key is in flight,
+/// the queue delivers nothing else.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     in_order: bool,
@@ -41,13 +43,13 @@ pub(super) struct Lanes {
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// When each may start, and whether it is a replay; by sequence.
+    /// The time at which each may start, and whether it is a replay; by sequence.
     waiting: BTreeMap<u64, (Timestamp, bool)>,
     in_flight: usize,
 }
 
 impl Taken {
-    /// The delivery of the lane that may start at its time.
+    /// Returns the delivery of the lane that may start at its time.
     fn next(&self) -> Option<(Timestamp, u64, bool)> {
         let first = self.waiting.first_key_value();
         let first = first.map(|(first, (at, is_replay))| (*at, *first, *is_replay));
@@ -64,17 +66,17 @@ impl Lanes {
         self.in_order
     }
 
-    /// How many deliveries wait.
+    /// Returns the number of deliveries that wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.iter().sum()
     }
 
-    /// How many deliveries wait that are no replays.
+    /// Returns the number of waiting deliveries that are no replays.
     pub(super) fn waiting_anew(&self) -> usize {
         self.waiting[usize::from(false)]
     }
 
-    /// The next delivery and its time, of the replays (`is_replay`) or of the others.
+    /// Returns the next delivery and its time, of the replays (`is_replay`) or of the others.
     pub(super) fn next(&self, is_replay: bool) -> Option<(Timestamp, u64)> {
         self.due[usize::from(is_replay)].first().copied()
     }
@@ -115,31 +117,31 @@ impl Lanes {
         }
     }
 
-    /// A delivery of this lane has started.
+    /// Notes that a delivery of this lane has started.
     pub(super) fn begin(&mut self, lane: Option<OrderingKey>) {
         if self.in_order {
             self.change(lane, |taken| taken.in_flight += 1);
         }
     }
 
-    /// A delivery of this lane has ended.
+    /// Notes that a delivery of this lane has ended.
     pub(super) fn end(&mut self, lane: Option<OrderingKey>) {
         if self.in_order {
             self.change(lane, |taken| taken.in_flight -= 1);
         }
     }
 
-    /// In order: whether no delivery waits or is in flight.
+    /// In order: returns whether no delivery waits or is in flight.
     pub(super) fn is_empty(&self) -> bool {
         self.lanes.is_empty()
     }
 
-    /// In order: whether a delivery of this lane waits or is in flight.
+    /// In order: returns whether a delivery of this lane waits or is in flight.
     pub(super) fn is_taken(&self, lane: Option<OrderingKey>) -> bool {
         self.lanes.contains_key(&lane)
     }
 
-    /// In order: whether a delivery of this lane waits.
+    /// In order: returns whether a delivery of this lane waits.
     pub(super) fn has_waiting(&self, lane: Option<OrderingKey>) -> bool {
         self.lanes.get(&lane).is_some_and(|taken| !taken.waiting.is_empty())
     }

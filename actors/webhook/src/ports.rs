@@ -1,4 +1,4 @@
-//! What endpoints need from the layer above: that their settings are changed durably.
+//! The port of endpoints to the layer above, which changes their settings durably.
 
 use postrider_domain::{Timestamp, Unavailable, WebhookId, WorkspaceId};
 use postrider_runtime::task::BoxFuture;
@@ -7,8 +7,9 @@ use crate::delivery::DisabledReason;
 
 /// Changes endpoints. The workspace implements it, because it makes changes durable.
 pub trait EndpointControl: Send + Sync + 'static {
-    /// Disables an endpoint for `reason`, unless it was enabled anew after `enabled_at`. It must
-    /// emit an event, and resolve only when the change is durable.
+    /// Disables an endpoint for `reason`, unless it was enabled again after `enabled_at`.
+    ///
+    /// It must emit an event, and resolve only when the change is durable.
     ///
     /// # Errors
     /// [`DisableError`]: nothing was changed. The endpoint continues.
@@ -21,13 +22,13 @@ pub trait EndpointControl: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<(), DisableError>>;
 }
 
-/// Why an endpoint was not disabled.
+/// The reason why an endpoint was not disabled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DisableError {
     /// The endpoint or its workspace was deleted.
     #[error("there is no such webhook")]
     NotFound,
-    /// Not now; the next failure asks again.
+    /// It cannot be disabled now; the next failure asks again.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

@@ -1,4 +1,4 @@
-//! Pure: the deliveries of one endpoint, and when each of them starts.
+//! Pure: the deliveries of one endpoint, and the time at which each of them starts.
 //!
 //! The queue is a position in the workspace's event log, `after`, and the deliveries before it that
 //! have not ended: those in flight, those that wait for a retry or for their turn, and those given
@@ -28,14 +28,15 @@ use crate::schedule::{self, FAILING_MAX};
 use next::Next;
 use read_ahead::ReadAhead;
 
-/// Most deliveries that wait for a retry or their turn, not counting replays. While there are more,
-/// no new one starts.
+/// The maximum of deliveries that wait for a retry or their turn, not counting replays.
+///
+/// While there are more, no new one starts.
 const WAITING_MAX: usize = 10_000;
-/// In order: how many deliveries are examined for one that may start.
+/// In order: the number of deliveries that are examined for one that may start.
 const LOOK_AHEAD: usize = 128;
-/// How long a delivery waits that could not be attempted.
+/// The time for which a delivery waits that could not be attempted.
 const POSTPONED: Duration = Duration::from_secs(30);
-/// Most deliveries that are kept as given up; the oldest are dropped first.
+/// The maximum of deliveries that are kept as given up; the oldest are dropped first.
 const GIVEN_UP_MAX: usize = 10_000;
 
 /// The deliveries of one endpoint.
@@ -46,28 +47,28 @@ pub(super) struct DeliveryQueue {
     new: ReadAhead,
     /// Events of the replay in progress.
     replays: ReadAhead,
-    /// The sequence at which that ends.
+    /// The sequence at which the replay ends.
     replay_until: u64,
     /// Attempts in flight, by serial.
     in_flight: BTreeMap<u64, Attempt>,
-    /// How many of them are replays.
+    /// The number of replays among them.
     replays_in_flight: usize,
-    /// How many deliveries have started since the last replay.
+    /// The number of deliveries that have started since the last replay.
     new_in_a_row: u32,
     /// The serial of the last attempt.
     serials: u64,
     /// Deliveries that failed or were set aside, by sequence.
     waiting: BTreeMap<u64, Waiting>,
-    /// When those of them start that were not given up.
+    /// The start times of those that were not given up.
     lanes: Lanes,
     /// Records to be written, or deleted if there is no value, since they were last taken.
     changed: BTreeMap<u64, Option<Waiting>>,
     limiter: AimdLimit,
     breaker: CircuitBreaker,
     pace: TokenBucket,
-    /// Until when the endpoint asked for a pause.
+    /// The time until which the endpoint asked for a pause.
     left_alone_until: Timestamp,
-    /// When the first of the failures in a row happened.
+    /// The time of the first of the failures in a row.
     failing_since: Option<Timestamp>,
 }
 
@@ -99,7 +100,8 @@ impl DeliveryQueue {
     pub(super) fn set_rules(&mut self, rules: QueueRules) {
         if rules.ordered != self.lanes.in_order() {
             self.arrange(rules.ordered);
-            // What has not started is read again, because it was read without ordering keys.
+            // Deliveries that have not started are read again, as they were read without ordering
+            // keys.
             self.new.unread();
             self.replays.unread();
         }
@@ -123,24 +125,26 @@ impl DeliveryQueue {
         self.in_flight.values().for_each(|attempt| self.lanes.begin(attempt.delivery.lane));
     }
 
-    /// When the endpoint was last enabled, by the settings applied last.
+    /// Returns when the endpoint was last enabled, by the settings applied last.
     pub(super) fn enabled_at(&self) -> Timestamp {
         self.rules.enabled_at
     }
 
-    /// Starts nothing more until settings are applied again.
+    /// Stops further starts until settings are applied again.
     pub(super) fn suspend(&mut self) {
         self.rules.enabled = false;
     }
 
-    /// The sequence after which the log is to be read, if fewer than `capacity` deliveries are read
-    /// ahead.
+    /// Returns the sequence after which the log is to be read.
+    ///
+    /// `None` if at least `capacity` deliveries are read ahead.
     pub(super) fn wants_more(&self, capacity: usize) -> Option<u64> {
         (self.rules.enabled && self.new.fresh.len() < capacity).then_some(self.new.scanned)
     }
 
-    /// Adds what was read after `after`, up to `scanned`. Returns `false` if the queue meanwhile
-    /// reads from elsewhere; then nothing is added.
+    /// Adds the deliveries read after `after`, up to `scanned`.
+    ///
+    /// Returns `false` if the queue meanwhile reads from elsewhere; then nothing is added.
     pub(super) fn feed(&mut self, after: u64, deliveries: Vec<Delivery>, scanned: u64) -> bool {
         self.new.feed(after, deliveries, scanned)
     }
@@ -153,7 +157,7 @@ impl DeliveryQueue {
         }
     }
 
-    /// Whether a delivery may start now.
+    /// Returns whether a delivery may start now.
     pub(super) fn may_start(&mut self, now: Timestamp) -> bool {
         self.rules.enabled
             && self.in_flight.len() < self.limiter.limit()
@@ -162,7 +166,7 @@ impl DeliveryQueue {
             && (self.breaker.open_until().is_none() || self.in_flight.is_empty())
     }
 
-    /// When the next delivery may start, if only time has to pass.
+    /// Returns when the next delivery may start, if only time has to pass.
     pub(super) fn next_at(&mut self, now: Timestamp) -> Option<Timestamp> {
         if !self.rules.enabled || self.in_flight.len() >= self.limiter.limit() {
             return None;
@@ -220,7 +224,7 @@ impl DeliveryQueue {
         }
     }
 
-    /// Postpones a delivery that could not be attempted for a reason that is not the endpoint's.
+    /// Postpones a delivery that could not be attempted for a reason outside of the endpoint.
     pub(super) fn postponed(&mut self, serial: u64, now: Timestamp) {
         let Some(attempt) = self.ended(serial) else { return };
         self.wait_for_retry(&attempt, attempt.failures, Some(now.plus(POSTPONED)));
@@ -281,15 +285,17 @@ impl DeliveryQueue {
         Aftermath { next_at, disable }
     }
 
-    /// Whether nothing is in flight, and nothing waits for its time or for capacity.
+    /// Returns whether nothing is in flight, and nothing waits for its time or for capacity.
     pub(super) fn is_idle(&self) -> bool {
         let is_over = self.lanes.waiting() == 0 && self.new.fresh.is_empty();
         self.in_flight.is_empty() && (!self.rules.enabled || (is_over && self.replay_is_over()))
     }
 
-    /// Since when the oldest due delivery that is not in flight has been due: since its event was
-    /// emitted, or since the moment of its retry, which may lie ahead. What the endpoint's rate, a
-    /// pause or the breaker delays is due all the same; replays are not.
+    /// Returns since when the oldest due delivery that is not in flight has been due.
+    ///
+    /// It is due since its event was emitted, or since the moment of its retry, which may lie
+    /// ahead. A delivery delayed by the endpoint's rate, a pause or the breaker is due all the
+    /// same; replays are not.
     pub(super) fn due_since(&self) -> Option<Timestamp> {
         let fresh = self.new.fresh.front().and_then(|delivery| delivery.events.as_ref()?.first());
         let waiting = self.lanes.next(false).map(|(at, _)| at);
@@ -299,12 +305,12 @@ impl DeliveryQueue {
         due.filter(|_| self.rules.enabled)
     }
 
-    /// Deliveries in flight.
+    /// Returns the number of deliveries in flight.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Its cursor, to be written.
+    /// Returns its cursor, to be written.
     pub(super) fn cursor(&self) -> Cursor {
         let open = self.in_flight.values().filter(|attempt| !attempt.stored).map(Open::from);
         Cursor {
@@ -315,12 +321,12 @@ impl DeliveryQueue {
         }
     }
 
-    /// The records that changed since this was last called.
+    /// Returns the records that changed since the last call.
     pub(super) fn take_changed(&mut self) -> BTreeMap<u64, Option<Waiting>> {
         std::mem::take(&mut self.changed)
     }
 
-    /// The moment before which nothing may start.
+    /// Returns the moment before which no delivery may start.
     fn gate(&self) -> Timestamp {
         let breaker = self.breaker.open_until().unwrap_or_default();
         self.left_alone_until.max(breaker).max(self.pace.ready_at())
@@ -379,13 +385,13 @@ impl DeliveryQueue {
         }
     }
 
-    /// Attempts in flight whose only record is this one.
+    /// Returns the attempts in flight whose only record is this one.
     fn recorded(&self, first: u64) -> impl Iterator<Item = &Attempt> {
         let in_flight = self.in_flight.values();
         in_flight.filter(move |it| it.stored && it.delivery.first == first)
     }
 
-    /// Clears what delays the endpoint because of earlier failures.
+    /// Clears the delays of the endpoint by earlier failures.
     fn forgive(&mut self) {
         self.breaker.answered(true);
         self.left_alone_until = Timestamp::default();

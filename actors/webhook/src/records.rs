@@ -1,9 +1,9 @@
 //! Pure: the records of a workspace's endpoints in [`Table::Webhooks`], and their keys.
 //!
 //! `workspace ‖ 0 ‖ e` holds the endpoints, all in one record: there are at most ten. The state of
-//! deliveries is kept for each endpoint, and its actor alone writes it. Below
-//! `workspace ‖ 0 ‖ s ‖ endpoint` stand `c`, the cursor in the log; `w ‖ sequence`, a delivery that
-//! waits for a retry or was given up; and `d ‖ number`, attempts that were written together.
+//! deliveries is stored for each endpoint, and its actor alone writes it. It is below
+//! `workspace ‖ 0 ‖ s ‖ endpoint`: `c` is the cursor in the log. `w ‖ sequence` is a delivery that
+//! waits for a retry or was given up. `d ‖ number` has the attempts that were written together.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use crate::delivery::{Batch, Delivery};
 use crate::endpoint::Endpoint;
 use crate::ordering::OrderingKey;
 
-/// Most records that one commit deletes.
+/// The maximum of records that one commit deletes.
 const DELETE_MAX: usize = 1_000;
 
 /// An endpoint's cursor in the log.
@@ -33,10 +33,11 @@ pub struct Cursor {
     /// Deliveries up to there that were in flight and have no record of their own.
     #[serde(default)]
     pub open: Vec<Open>,
-    /// When the first of the failures in a row happened; `None` after a success.
+    /// The time of the first of the failures in a row; `None` after a success.
     #[serde(default)]
     pub failing_since: Option<Timestamp>,
-    /// The replay in progress: after which sequence, and up to which, events are delivered again.
+    /// The replay in progress: the sequences after which and up to which events are delivered
+    /// again.
     #[serde(rename = "again", default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<(u64, u64)>,
 }
@@ -48,7 +49,7 @@ pub struct Open {
     pub first: u64,
     /// Sequence of its last event.
     pub last: u64,
-    /// Attempts that failed before.
+    /// The number of attempts that failed before.
     pub failures: u32,
     /// The contact that the event is about, if the endpoint is ordered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +57,7 @@ pub struct Open {
     /// The events of a batch; `None` of a single event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
-    /// Whether it is a replay.
+    /// Set if it is a replay.
     #[serde(rename = "again", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_replay: bool,
 }
@@ -66,9 +67,9 @@ pub struct Open {
 pub struct Waiting {
     /// Sequence of its last event.
     pub last: u64,
-    /// Attempts that failed.
+    /// The number of attempts that failed.
     pub failures: u32,
-    /// When it is retried; `None` if it was given up.
+    /// The time of its retry; `None` if it was given up.
     pub at: Option<Timestamp>,
     /// The contact that the event is about, if the endpoint is ordered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,13 +77,13 @@ pub struct Waiting {
     /// The events of a batch; `None` of a single event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<Batch>,
-    /// Whether it is a replay.
+    /// Set if it is a replay.
     #[serde(rename = "again", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_replay: bool,
 }
 
 impl Waiting {
-    /// The delivery that waits, whose first event is `first`.
+    /// Returns the delivery that waits, whose first event is `first`.
     pub(super) fn delivery(self, first: u64) -> Delivery {
         let Self { last, lane, batch, is_replay, .. } = self;
         Delivery { first, last, events: None, lane, batch, is_replay }
@@ -105,21 +106,21 @@ pub struct DeliveryAttempt {
     pub kind: String,
     /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// The HTTP status; `None` when there was no answer.
+    /// The HTTP status; `None` if there was no answer.
     pub status: Option<u16>,
-    /// What went wrong: `timeout`, `connection_failed`, `blocked_address`, …
+    /// The error: `timeout`, `connection_failed`, `blocked_address`, …
     pub error: Option<String>,
-    /// Time from request to answer, in milliseconds.
+    /// The time from request to answer, in milliseconds.
     pub latency_ms: u64,
     /// The beginning of the answer's body, at most 1,024 bytes of it.
     pub response: Option<String>,
-    /// When it ended.
+    /// The time of its end.
     pub at: Timestamp,
-    /// When the delivery is retried, if it is.
+    /// The time of the retry, if there is one.
     pub next_retry_at: Option<Timestamp>,
 }
 
-/// Where an attempt is kept: the number of its record, and its place in that.
+/// The place of an attempt: the number of its record, and its position in that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttemptId {
     record: u64,
@@ -152,10 +153,10 @@ impl FromStr for AttemptId {
 #[error("no such delivery")]
 pub struct NoSuchAttempt;
 
-/// An attempt that is kept.
+/// A stored attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptAttempt {
-    /// Names it, among those of its endpoint.
+    /// Its id, among those of its endpoint.
     pub id: AttemptId,
     /// The attempt.
     pub attempt: DeliveryAttempt,
@@ -203,7 +204,7 @@ pub(super) fn tries_key(workspace: &WorkspaceId, id: WebhookId, number: u64) -> 
     state_key(workspace, id, b"d", &number.to_be_bytes())
 }
 
-/// A workspace's endpoints, oldest first.
+/// Returns a workspace's endpoints, oldest first.
 ///
 /// # Errors
 /// The store fails, or the record is damaged.
@@ -212,7 +213,7 @@ pub fn endpoints(store: &dyn View, workspace: &WorkspaceId) -> Result<Vec<Endpoi
     value.map_or(Ok(Vec::new()), |json| decode(&json))
 }
 
-/// What is stored of one endpoint's deliveries.
+/// The stored state of one endpoint's deliveries.
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     pub(super) cursor: Cursor,
@@ -260,7 +261,7 @@ impl AttemptLog {
     }
 }
 
-/// Reads what is stored of one endpoint's deliveries.
+/// Reads the stored state of one endpoint's deliveries.
 pub(super) fn load(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -293,7 +294,7 @@ fn take(stored: &mut Stored, key: &[u8], value: &[u8]) -> Result<(), StoreError>
     Ok(())
 }
 
-/// The attempts of an endpoint, newest first.
+/// Returns the attempts of an endpoint, newest first.
 ///
 /// # Errors
 /// The store fails, or a record is damaged.
@@ -308,7 +309,7 @@ pub fn deliveries(
     let mut outcome = Ok(());
     let prefix = state_key(workspace, id, b"d", &[]);
     store.scan(Table::Webhooks, &prefix, None, Direction::Backward, &mut |key, value| {
-        // Whatever is no number is found to be damage when the endpoint's actor starts.
+        // A key without a number is reported as damage when the endpoint's actor starts.
         let record = key[prefix.len()..].try_into().map_or(0, u64::from_be_bytes);
         match decode::<Vec<DeliveryAttempt>>(value) {
             Ok(attempts) => {
@@ -329,7 +330,7 @@ pub fn deliveries(
     Ok(all)
 }
 
-/// One attempt of an endpoint; `None` when it is not kept, or not any more.
+/// Returns one attempt of an endpoint; `None` if it is not stored, or no longer.
 ///
 /// # Errors
 /// The store fails, or the record is damaged.
@@ -347,7 +348,7 @@ pub fn delivery(
     Ok(found.map(|attempt| KeptAttempt { id, attempt }))
 }
 
-/// The endpoints of whose deliveries something is stored.
+/// Returns the endpoints with stored state of deliveries.
 pub(super) fn stored_ids(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -370,8 +371,9 @@ pub(super) fn stored_ids(
     }
 }
 
-/// Changes that delete what is stored of an endpoint's deliveries, a part of them at a time; none
-/// when nothing is left.
+/// Returns changes that delete the stored state of an endpoint's deliveries, in parts.
+///
+/// There are none when nothing is left.
 pub(super) fn deletions(
     store: &dyn View,
     workspace: &WorkspaceId,

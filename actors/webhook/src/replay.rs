@@ -1,20 +1,20 @@
-//! Pure: what can be delivered again, and why it may not be.
+//! Pure: the kinds of replays, and the reasons for their refusal.
 
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{EventId, Timestamp};
 
-/// What is delivered again.
+/// The events that are delivered again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replay {
     /// Every event from this moment on.
     Since(Timestamp),
     /// One event.
     Event(EventId),
-    /// What failed: deliveries that were given up, and those that wait for a retry.
+    /// Failed deliveries: those that were given up, and those that wait for a retry.
     Failed,
 }
 
-/// Why nothing is delivered again.
+/// The reason why nothing is delivered again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// There is no such webhook.
@@ -23,13 +23,13 @@ pub enum ReplayError {
     /// The log has no such event.
     #[error("no such event")]
     NoSuchEvent,
-    /// Not now; the caller may try again.
+    /// It is not possible now; the caller may try again.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
 
 impl ReplayError {
-    /// The endpoint's actor did not answer: it is being restarted.
+    /// Returns the error of an endpoint's actor that did not answer: it is being restarted.
     pub(super) fn restarting() -> Self {
         Unavailable::because(UnavailableReason::Restarting).into()
     }

@@ -14,11 +14,13 @@ use postrider_domain::{WebhookId, WorkspaceId};
 
 use crate::fair_share::FairShare;
 
-/// Hands an endpoint the permit that it waited for; an endpoint that has stopped drops it.
+/// Hands an endpoint the permit for which it waited; an endpoint that has stopped drops it.
 type Grant = Box<dyn Fn(WebhookId, Permit) + Send + Sync>;
 
-/// An endpoint, and the number of the pool that it takes its slots from: when an engine is started
-/// anew, the one before may still have requests of the same endpoint under way.
+/// An endpoint, and the number of the pool from which it takes its slots.
+///
+/// When an engine is restarted, the one before may still have requests of the same endpoint under
+/// way.
 type Taker = (u64, WebhookId);
 
 /// The request slots of all endpoints, of one engine or of several.
@@ -26,7 +28,7 @@ pub struct RequestSlots(Mutex<Slots>);
 
 struct Slots {
     share: FairShare<Taker, WorkspaceId>,
-    /// By its number, who hands out what somebody waited for.
+    /// The pools by number, each of which hands out slots to its waiting endpoints.
     pools: HashMap<u64, Weak<RequestPool>>,
     last_pool: u64,
 }
@@ -38,14 +40,14 @@ impl fmt::Debug for RequestSlots {
 }
 
 impl RequestSlots {
-    /// So many slots.
+    /// Creates so many slots.
     #[must_use]
     pub fn new(total: usize) -> Self {
         let share = FairShare::new(total);
         Self(Mutex::new(Slots { share, pools: HashMap::new(), last_pool: 0 }))
     }
 
-    /// Gives a slot back. Returns who holds it from now on, if somebody waited whose engine runs.
+    /// Gives a slot back. Returns its next holder, if one of a running engine waited.
     fn give_back(
         &self,
         taker: Taker,
@@ -63,8 +65,9 @@ impl RequestSlots {
     }
 }
 
-/// What an engine takes request slots with. One is taken by a [`Permit`], and freed when it is
-/// dropped.
+/// The access of an engine to request slots.
+///
+/// A slot is taken by a [`Permit`], and freed when that is dropped.
 pub(super) struct RequestPool {
     slots: Arc<RequestSlots>,
     number: u64,
@@ -87,11 +90,11 @@ pub struct Figures {
     pub refused: u64,
     /// Attempts that were not answered.
     pub unanswered: u64,
-    /// Microseconds that all of them took together.
+    /// The microseconds that all of them took together.
     pub latency_us: u64,
 }
 
-/// How an attempt is counted.
+/// The counted outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counted {
     Delivered,
@@ -100,8 +103,9 @@ pub(super) enum Counted {
 }
 
 impl RequestPool {
-    /// A pool over these slots. `grant` must not take a lock that is held while a permit is
-    /// dropped: dropping one calls it.
+    /// Creates a pool over these slots.
+    ///
+    /// `grant` must not take a lock that is held while a permit is dropped: dropping one calls it.
     pub(super) fn new(
         slots: Arc<RequestSlots>,
         grant: impl Fn(WebhookId, Permit) + Send + Sync + 'static,
@@ -149,8 +153,9 @@ impl RequestPool {
         }
     }
 
-    /// A permit, if a slot is free and it is this endpoint's turn; otherwise one is granted to it
-    /// later.
+    /// Returns a permit, if a slot is free and it is this endpoint's turn.
+    ///
+    /// Otherwise one is granted to it later.
     pub(super) fn permit(
         self: &Arc<Self>,
         endpoint: WebhookId,
@@ -224,7 +229,7 @@ mod tests {
         let slots = Arc::new(RequestSlots::new(1));
         let workspace = "acme".parse::<WorkspaceId>().unwrap();
         let [(first, _), (second, waits), (third, last)] = [(); 3].map(|()| engine(&slots));
-        // An engine that was started anew has the same endpoints as the one before.
+        // A restarted engine has the same endpoints as the one before.
         let endpoint = WebhookId::from_parts(Timestamp::from_millis(1), 1);
         let held = first.permit(endpoint, &workspace).unwrap();
         assert!(second.permit(endpoint, &workspace).is_none());

@@ -1,4 +1,5 @@
-//! Pure: the retry schedule of a failed delivery, and how long an endpoint may keep failing.
+//! Pure: the retry schedule of a failed delivery, and the time for which an endpoint may keep
+//! failing.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ const SECOND: u64 = 1;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
-/// Seconds between the attempts of one delivery.
+/// The seconds between the attempts of one delivery.
 const RETRIES: [u64; 9] = [
     5 * SECOND,
     5 * MINUTE,
@@ -18,21 +19,23 @@ const RETRIES: [u64; 9] = [
     20 * HOUR,
     24 * HOUR,
 ];
-/// An endpoint of which nothing but failures came for this long is disabled.
+/// The time after which an endpoint with nothing but failures is disabled.
 pub(super) const FAILING_MAX: Duration = Duration::from_secs(5 * 24 * HOUR);
 /// The pause of an endpoint that asks for one without a length.
 const PAUSE: Duration = Duration::from_secs(5);
 /// The longest pause that an endpoint can ask for.
 const PAUSE_MAX: Duration = Duration::from_secs(24 * HOUR);
 
-/// How long a delivery waits after a failure with `failures` before it. `jitter`, a fraction from 0
-/// to 1, varies that by up to a fifth. `None` if the delivery is given up.
+/// Returns the wait of a delivery after a failure with `failures` before it.
+///
+/// `jitter`, a fraction from 0 to 1, varies it by up to a fifth. `None` if the delivery is given
+/// up.
 pub(super) fn delay(failures: u32, jitter: f64) -> Option<Duration> {
     let seconds = RETRIES.get(usize::try_from(failures).ok()?)?;
     Some(Duration::from_secs(*seconds).mul_f64(0.8 + 0.4 * jitter))
 }
 
-/// How long nothing is sent to an endpoint that asks for a pause.
+/// Returns the pause of an endpoint that asks for one.
 pub(super) fn pause(retry_after: Option<Duration>) -> Duration {
     retry_after.unwrap_or(PAUSE).min(PAUSE_MAX)
 }

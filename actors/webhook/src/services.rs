@@ -1,4 +1,4 @@
-//! What the actors of all endpoints share: the store, the request pool and the HTTP client.
+//! The shared services of all endpoints' actors: the store, the request pool and the HTTP client.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,13 +26,13 @@ pub(crate) struct Services {
     pub(crate) traces: Traces,
     pub(crate) master_keys: MasterKeys,
     pub(crate) pool: Arc<RequestPool>,
-    /// What the last tries were answered.
+    /// The signatures and answers of the last tries.
     pub(crate) exchanges: Exchanges,
-    /// `None` inside when no client could be made.
+    /// The client; the inner `None` if it could not be created.
     client: OnceLock<Option<Box<dyn Post>>>,
-    /// No new attempt is started.
+    /// Set if no new attempt may start.
     draining: AtomicBool,
-    /// What changes endpoints; set once, when the engine is wired.
+    /// The control that changes endpoints; set once, when the engine is wired.
     control: OnceLock<Arc<dyn EndpointControl>>,
 }
 
@@ -61,7 +61,7 @@ impl Services {
         }
     }
 
-    /// Connects what changes endpoints; only the first call counts.
+    /// Sets the control that changes endpoints; only the first call counts.
     pub(crate) fn set_control(&self, control: Arc<dyn EndpointControl>) {
         drop(self.control.set(control));
     }
@@ -79,7 +79,7 @@ impl Services {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// The HTTP client, made on first use; `None` when it cannot be made.
+    /// Returns the HTTP client, created on first use; `None` if it cannot be created.
     pub(crate) fn client(&self) -> Option<&dyn Post> {
         let make = || {
             let made = Client::new(self.options.addresses.clone(), self.options.timeout);
@@ -97,8 +97,9 @@ impl Services {
         assert!(self.client.set(Some(Box::new(receiver))).is_ok(), "something was posted");
     }
 
-    /// Deletes what is stored of a deleted endpoint's deliveries, in parts. What is left after a
-    /// failure is deleted at the next start.
+    /// Deletes the stored state of a deleted endpoint's deliveries, in parts.
+    ///
+    /// The rest after a failure is deleted at the next start.
     pub(crate) fn forget(self: &Arc<Self>, workspace: WorkspaceId, id: WebhookId) {
         let services = Arc::clone(self);
         drop(tokio::spawn(async move {

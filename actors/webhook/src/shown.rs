@@ -1,4 +1,4 @@
-//! A try as its endpoint's owner sees it, with the request and the answer.
+//! A try in its endpoint owner's view, with the request and the answer.
 
 use postrider_store::EventEntry;
 
@@ -7,15 +7,15 @@ use crate::records::KeptAttempt;
 use crate::request::COMMON;
 use crate::{attempt, body};
 
-/// Bytes of a body that are shown.
+/// The bytes of a body that are shown.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
 /// Half of an exchange: its headers, and the beginning of its body.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExchangeHalf {
-    /// Names and values, as far as they are known.
+    /// Names and values, as far as known.
     pub headers: Vec<(String, String)>,
-    /// At most 16 KiB; `None`: none, or not known any more.
+    /// At most 16 KiB; `None` if there is none, or it is not known any more.
     pub body: Option<String>,
 }
 
@@ -24,14 +24,14 @@ pub struct ExchangeHalf {
 pub struct ShownAttempt {
     /// The try.
     pub kept: KeptAttempt,
-    /// What was posted; `None`: nothing was, since the log had forgotten the events.
+    /// The posted request; `None` if there was none, since the log had forgotten the events.
     pub request: Option<ExchangeHalf>,
-    /// What was answered; `None`: nothing was.
+    /// The answer; `None` if there was none.
     pub answer: Option<ExchangeHalf>,
 }
 
 impl ShownAttempt {
-    /// A try of these events, which are all that it carried, or none where one is forgotten.
+    /// Returns a try of these events: all that it carried, or none if one is forgotten.
     pub(crate) fn of(kept: KeptAttempt, events: &[EventEntry], exchange: Option<Exchange>) -> Self {
         let posted = match events {
             [] => None,
@@ -61,12 +61,12 @@ impl ShownAttempt {
     }
 }
 
-/// The beginning of a JSON text.
+/// Returns the beginning of a JSON text.
 fn beginning(json: Vec<u8>) -> String {
     let start = &json[..json.len().min(BODY_BYTES_MAX)];
     match std::str::from_utf8(start) {
         Ok(text) => text.to_owned(),
-        // It ends within a character.
+        // The cut is within a character.
         Err(error) => String::from_utf8_lossy(&start[..error.valid_up_to()]).into_owned(),
     }
 }

@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 
 /// The prefix of every secret's text.
 const PREFIX: &str = "whsec_";
-/// Bytes of a secret: a length that every verifier accepts.
+/// The bytes of a secret: a length that every verifier accepts.
 pub const SECRET_BYTES: usize = 24;
 
 /// The secret that an endpoint and its owner share. `Debug` hides it.
@@ -20,30 +20,31 @@ pub const SECRET_BYTES: usize = 24;
 pub struct WebhookSecret(Vec<u8>);
 
 impl WebhookSecret {
-    /// The secret of these bytes.
+    /// Creates the secret of these bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
 
-    /// The secret of a text as [`reveal`](Self::reveal) gives it, of 24 to 64 bytes.
+    /// Parses a text of [`reveal`](Self::reveal), of 24 to 64 bytes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
         (SECRET_BYTES..=64).contains(&bytes.len()).then_some(Self(bytes))
     }
 
-    /// The bytes, to be encrypted for storage.
+    /// Returns the bytes, to be encrypted for storage.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The text that the owner is shown: `whsec_` and the bytes in Base64.
+    /// Returns the text for the owner: `whsec_` and the bytes in Base64.
     #[must_use]
     pub fn reveal(&self) -> String {
         format!("{PREFIX}{}", STANDARD.encode(&self.0))
     }
 
-    /// Whether one of `signatures`, which spaces separate, is this secret's signature of a body.
+    /// Returns whether one of `signatures`, separated by spaces, is this secret's of a body.
+    ///
     /// The comparison takes constant time.
     pub fn has_signed(&self, id: &str, timestamp: u64, body: &[u8], signatures: &str) -> bool {
         let own = self.sign(id, timestamp, body);
@@ -51,8 +52,9 @@ impl WebhookSecret {
         signatures.split(' ').any(is_own)
     }
 
-    /// The signature of a body, as one entry of `webhook-signature`. `timestamp` is in seconds
-    /// since the epoch.
+    /// Returns the signature of a body, as one entry of `webhook-signature`.
+    ///
+    /// `timestamp` is in seconds since the epoch.
     pub fn sign(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
         // HMAC takes a key of any length, so this cannot fail.
         #[expect(clippy::expect_used)]

@@ -5,28 +5,28 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 use url::{Host, Url};
 
-/// Most characters of an endpoint's URL.
+/// The maximum of characters of an endpoint's URL.
 pub const URL_CHARS_MAX: usize = 2048;
 
-/// Which addresses are allowed.
+/// The rules for allowed addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressRules {
-    /// Whether `http` is allowed beside `https`.
+    /// Set if `http` is allowed beside `https`.
     pub allow_http: bool,
     /// Subnets that are allowed although they are not public.
     pub allowed_subnets: Vec<IpNet>,
 }
 
-/// Why a URL cannot be an endpoint's.
+/// The reason why a URL cannot be an endpoint's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WebhookUrlError {
-    /// It is no URL, or has no host.
+    /// It is not a URL, or has no host.
     #[error("must be an absolute URL of at most {URL_CHARS_MAX} characters")]
     NotAUrl,
     /// Its scheme is not allowed.
     #[error("must begin with {0}")]
     Scheme(&'static str),
-    /// It has a user's name or password, which would be kept and logged in clear.
+    /// It has a user's name or password, which would be stored and logged in clear.
     #[error("must have no user name and no password")]
     Credentials,
     /// Its port is 0, to which nothing can be delivered.
@@ -41,7 +41,7 @@ impl AddressRules {
     /// Checks a URL without resolving its host name. The client checks the resolved addresses.
     ///
     /// # Errors
-    /// [`WebhookUrlError`] says what is wrong with it.
+    /// [`WebhookUrlError`]: the URL is not allowed.
     pub fn check_url(&self, text: &str) -> Result<Url, WebhookUrlError> {
         if text.chars().count() > URL_CHARS_MAX {
             return Err(WebhookUrlError::NotAUrl);
@@ -72,14 +72,14 @@ impl AddressRules {
         Ok(url)
     }
 
-    /// Whether a delivery may go to this address.
+    /// Returns whether a delivery may go to this address.
     pub fn permit(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.allowed_subnets.iter().any(|subnet| subnet.contains(&address)) || is_public(address)
     }
 }
 
-/// Whether an address is public, and so is any address that it is translated to.
+/// Returns whether an address is public, and so is any address to which it is translated.
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),

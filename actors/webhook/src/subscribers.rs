@@ -8,20 +8,20 @@ use tokio::sync::watch;
 use crate::directory::Webhooks;
 use crate::entry::EndpointSlot;
 
-/// Most open event streams of one workspace.
+/// The maximum of open event streams of one workspace.
 const STREAMS_MAX: usize = 100;
 
 /// The subscribers to the log of one workspace. Notifying none costs two loads.
 #[derive(Default)]
 pub struct LogSubscribers {
-    /// `None` when the workspace has none.
+    /// The endpoints; `None` if the workspace has none.
     endpoints: ArcSwapOption<Vec<Arc<EndpointSlot>>>,
     /// Wakes open event streams.
     streams: watch::Sender<()>,
 }
 
 impl LogSubscribers {
-    /// The workspace's endpoints.
+    /// Returns the workspace's endpoints.
     pub fn endpoints(&self) -> Vec<Arc<EndpointSlot>> {
         self.endpoints.load_full().map_or_else(Vec::new, |endpoints| endpoints.to_vec())
     }
@@ -41,7 +41,7 @@ impl LogSubscribers {
         }
     }
 
-    /// Subscribes an event stream; `None` when there are too many already.
+    /// Subscribes an event stream; `None` if there are too many already.
     pub fn stream(&self) -> Option<watch::Receiver<()>> {
         (self.streams.receiver_count() < STREAMS_MAX).then(|| self.streams.subscribe())
     }

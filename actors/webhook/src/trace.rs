@@ -1,4 +1,4 @@
-//! The span of a delivery, where the request that an event comes from is followed.
+//! The span of a delivery, if the request from which an event comes is traced.
 
 use postrider_domain::event::PublicEvent;
 use postrider_domain::{MessageId, RequestId};
@@ -8,8 +8,9 @@ use postrider_store::EventEntry;
 
 use crate::endpoint::Endpoint;
 
-/// Begins the span of an attempt, if the request of one of its events is followed. In a batch the
-/// first such event counts.
+/// Starts the span of an attempt, if the request of one of its events is traced.
+///
+/// In a batch the first such event counts.
 pub(crate) fn begin(traces: &Traces, endpoint: &Endpoint, events: &[EventEntry]) -> Option<Span> {
     let context = events.iter().find_map(|entry| traces.of(|| subject(&entry.event)))?;
     let mut span = traces.below(context, "webhook", SpanKind::Client)?;
@@ -17,7 +18,7 @@ pub(crate) fn begin(traces: &Traces, endpoint: &Endpoint, events: &[EventEntry])
     Some(span)
 }
 
-/// The message or the request for a code that an event is about.
+/// Returns the message or the request for a code that an event is about.
 fn subject(event: &PublicEvent) -> Option<Subject> {
     let data = event.data();
     let id = |name: &str| data[name].as_str();

@@ -14,9 +14,9 @@ use crate::queue::DeliveryQueue;
 use crate::{migrate, records};
 
 impl EndpointActor {
-    /// Reads what is durable of the endpoint's deliveries.
+    /// Reads the durable state of the endpoint's deliveries.
     pub(super) async fn load(&self) -> Result<EndpointState, ActorProcessingErr> {
-        // What a predecessor has put into the writer's queue must be settled before it is read.
+        // A predecessor's pending writes must be settled before the state is read.
         self.services.writer.barrier().await?;
         let (services, slot) = (Arc::clone(&self.services), Arc::clone(&self.slot));
         let read = move || {
@@ -35,8 +35,9 @@ impl EndpointActor {
         Ok(EndpointState::new(queue, stored.attempts, stored.cursor))
     }
 
-    /// Starts a read of the log, if the queue has capacity for more. New events and replays take
-    /// turns.
+    /// Starts a read of the log, if the queue has capacity for more.
+    ///
+    /// New events and replays take turns.
     pub(super) fn read_on(&self, myself: &ActorRef<EndpointMessage>, state: &mut EndpointState) {
         if state.reading {
             return;
@@ -62,7 +63,7 @@ impl EndpointActor {
         }));
     }
 
-    /// Adds what was read to the queue.
+    /// Adds the deliveries that were read to the queue.
     pub(super) fn queue_read(&self, read: ReadPart, state: &mut EndpointState) {
         let ReadPart { part, deliveries, scanned, more, forgotten } = read;
         if part.is_replay {

@@ -1,4 +1,4 @@
-//! An endpoint's actor: it reads the log, makes attempts, and writes what became of them.
+//! An endpoint's actor: it reads the log, makes attempts, and writes their outcomes.
 
 mod load;
 mod persist;
@@ -23,14 +23,15 @@ use crate::request_pool::Permit;
 use crate::services::Services;
 pub(crate) use state::EndpointState;
 
-/// Deliveries that are read ahead.
+/// The number of deliveries that are read ahead.
 const READ_AHEAD: usize = 128;
-/// Attempts that may have ended without being written. With those in flight, they are what a crash
-/// may repeat.
+/// The maximum of attempts that have ended and are not written.
+///
+/// A crash may repeat these and those in flight.
 const UNWRITTEN_MAX: usize = 256;
-/// An actor that has had nothing to do for this long passivates itself.
+/// The time without work after which an actor passivates itself.
 const LINGER: Duration = Duration::from_secs(30);
-/// How often an actor checks whether a store that failed works again, or being held has ended.
+/// The interval of checks whether a failed store works again, or a hold has ended.
 const OBSTACLE_WAIT: Duration = Duration::from_secs(1);
 
 /// The actor's immutable half.
@@ -175,7 +176,7 @@ impl EndpointActor {
         }
     }
 
-    /// What was being written is durable: answers the replays and posts the batches that waited.
+    /// Handles a durable write: answers the replays and posts the batches that waited.
     fn flushed(&self, myself: &ActorRef<EndpointMessage>, state: &mut EndpointState) {
         state.writing = false;
         state.attempts_in_write = 0;

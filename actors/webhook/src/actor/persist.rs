@@ -1,4 +1,4 @@
-//! The writes of an endpoint's actor: one at a time, each with all that ended meanwhile.
+//! The writes of an endpoint's actor: one at a time, each with everything that ended meanwhile.
 
 use ractor::ActorRef;
 
@@ -13,12 +13,13 @@ use crate::exchanges::ExchangeKey;
 use crate::message::EndpointMessage;
 use crate::records::{self, DeliveryAttempt};
 
-/// What stands in place of an event type, and as the error, where the log no longer had the events.
+/// The event type and the error of events that the log no longer had.
 const FORGOTTEN: &str = "forgotten";
 
 impl EndpointActor {
-    /// Records and warns that the log was trimmed past these events, the first and the last
-    /// sequence, before they were delivered; `attempts` of their delivery have failed.
+    /// Records and warns that the log was trimmed past these events before they were delivered.
+    ///
+    /// They are the first and the last sequence; `attempts` of their delivery have failed.
     pub(super) fn record_forgotten(
         &self,
         forgotten: (u64, u64),
@@ -71,15 +72,16 @@ impl EndpointActor {
         state.unposted_in_write.append(&mut state.unposted);
         let (myself, writer) = (myself.clone(), self.services.writer.clone());
         drop(tokio::spawn(async move {
-            // What has ended must be written: a refusal would repeat its deliveries.
+            // Ended deliveries must be written: a refusal would repeat them.
             let written = writer.commit_own(changes).await;
-            // An actor that has stopped reads what is durable when it runs again.
+            // An actor that has stopped reads the durable state when it runs again.
             drop(myself.cast(EndpointMessage::Flushed(written)));
         }));
     }
 
-    /// The record of an attempt; `next` is the moment of the retry, if there is one. What is only
-    /// remembered of it goes where it is looked up.
+    /// Returns the record of an attempt; `next` is the moment of the retry, if there is one.
+    ///
+    /// The part that is only remembered goes to the exchanges.
     pub(super) fn record(
         &self,
         attempt: &Attempt,

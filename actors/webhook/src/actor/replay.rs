@@ -11,7 +11,7 @@ use crate::log_reader;
 use crate::queue::DeliveryQueue;
 use crate::replay::{Replay, ReplayError};
 
-/// Adds what is delivered again to the actor's queue. Returns the number of deliveries.
+/// Adds the events to deliver again to the actor's queue. Returns the number of deliveries.
 pub(super) async fn queue(
     actor: &EndpointActor,
     what: Replay,

@@ -1,4 +1,4 @@
-//! What an endpoint's actor has in memory while it runs.
+//! The state of an endpoint's actor in memory while it runs.
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -11,7 +11,7 @@ use crate::records::{AttemptLog, Cursor, DeliveryAttempt};
 use crate::replay::ReplayError;
 use crate::request_pool::Permit;
 
-/// Who waits for a replay to be durable, and the number of its deliveries.
+/// The caller that waits for a replay to be durable, and the number of its deliveries.
 type ReplayReply = (oneshot::Sender<Result<u64, ReplayError>>, u64);
 
 /// The actor's mutable half.
@@ -20,24 +20,24 @@ pub(crate) struct EndpointState {
     pub(super) attempts: AttemptLog,
     /// Attempts that have ended and are not written yet.
     pub(super) new_attempts: Vec<DeliveryAttempt>,
-    /// How many attempts the write in progress contains.
+    /// The number of attempts in the write in progress.
     pub(super) attempts_in_write: usize,
     /// First attempts of batches. A batch must be the same when it is repeated after a crash, so it
     /// is posted only when the record of its events is durable.
     pub(super) unposted: Vec<(Attempt, Permit)>,
-    /// Those whose record the write in progress contains.
+    /// The unposted batches whose record is in the write in progress.
     pub(super) unposted_in_write: Vec<(Attempt, Permit)>,
     /// Attempts in flight; they end with the actor.
     pub(super) tasks: JoinSet<()>,
-    /// The log may have more than was read.
+    /// Set if the log may have more than was read.
     pub(super) grown: bool,
-    /// A read of the log is in progress.
+    /// Set if a read of the log is in progress.
     pub(super) reading: bool,
-    /// The last read was for a replay.
+    /// Set if the last read was for a replay.
     pub(super) replay_was_read: bool,
-    /// Something has changed since the last write began.
+    /// Set if something has changed since the last write started.
     pub(super) dirty: bool,
-    /// A write is in progress.
+    /// Set if a write is in progress.
     pub(super) writing: bool,
     /// The cursor that was written last.
     pub(super) written: Cursor,
@@ -49,16 +49,16 @@ pub(crate) struct EndpointState {
     pub(super) timer: Timer,
     /// Counts messages, so that the idle timer sees whether any came.
     pub(super) busy: u64,
-    /// The idle timer runs.
+    /// Set if the idle timer runs.
     pub(super) idling: bool,
-    /// Who waits for the actor to drain.
+    /// The caller that waits for the actor to drain.
     pub(super) drained: Option<oneshot::Sender<()>>,
-    /// The endpoint was deleted.
+    /// Set if the endpoint was deleted.
     pub(super) retired: bool,
 }
 
 impl EndpointState {
-    /// The state at the start: `cursor` is what was written last.
+    /// Returns the state at the start: `cursor` is the one that was written last.
     pub(super) fn new(queue: DeliveryQueue, attempts: AttemptLog, cursor: Cursor) -> Self {
         Self {
             queue,

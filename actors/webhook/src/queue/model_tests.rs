@@ -1,4 +1,4 @@
-//! Model tests: no event is lost, and each contact's events keep their order if that is asked for.
+//! Model tests: no event is lost, and each contact's events keep their order if that is required.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,13 +29,13 @@ enum Step {
     Pass(u64),
     /// Changed records are written.
     Write,
-    /// The actor stops, and another reads what was written.
+    /// The actor stops, and another one reads the written state.
     Restart,
     /// A replay of everything after this sequence is requested.
     Replay(u64),
     /// A replay of one event is requested.
     ReplayOne(u64),
-    /// A replay of what failed is requested.
+    /// A replay of failed deliveries is requested.
     RetryFailed,
 }
 
@@ -66,7 +66,7 @@ fn steps(ones: u32) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(prop_oneof![20 => step, 2 => again, ones => one], 1..150)
 }
 
-/// An endpoint's queue, what is durable of it, and what it has done.
+/// An endpoint's queue, its durable state, and its history.
 struct World {
     queue: DeliveryQueue,
     rules: QueueRules,

@@ -1,4 +1,4 @@
-//! Pure: which delivery of an endpoint starts next.
+//! Pure: the choice of the delivery of an endpoint that starts next.
 
 use postrider_domain::Timestamp;
 
@@ -20,18 +20,19 @@ pub(super) enum Next {
 }
 
 impl DeliveryQueue {
-    /// Deliveries that wait, as far as the log was read, or are in flight.
+    /// Returns the number of deliveries that wait, as far as the log was read, or are in flight.
     pub(crate) fn waiting(&self) -> usize {
         self.lanes.waiting() + self.new.fresh.len() + self.in_flight.len()
     }
 
-    /// Whether the endpoint keeps failing, and is tried only now and then.
+    /// Returns whether the endpoint keeps failing, and is tried only now and then.
     pub(crate) fn is_left_alone(&self) -> bool {
         self.breaker.open_until().is_some()
     }
 
-    /// The delivery that starts next, and its moment. A replay starts when no new delivery may, and
-    /// after [`NEW_IN_A_ROW_MAX`] new ones.
+    /// Returns the delivery that starts next, and its moment.
+    ///
+    /// A replay starts when no new delivery may, and after [`NEW_IN_A_ROW_MAX`] new ones.
     pub(super) fn next_up(&mut self, now: Timestamp) -> Option<(Timestamp, Next)> {
         let may_replay = self.replays_in_flight < (self.limiter.limit() / 4).max(1);
         let replay = if may_replay { self.next_of(true, now) } else { None };
@@ -46,8 +47,9 @@ impl DeliveryQueue {
         new.into_iter().chain(replay).min_by_key(|(at, _)| *at)
     }
 
-    /// The next of the replays (`is_replay`), or of the others. A retry that is due goes before a
-    /// first attempt.
+    /// Returns the next of the replays (`is_replay`), or of the others.
+    ///
+    /// A retry that is due goes before a first attempt.
     fn next_of(&mut self, is_replay: bool, now: Timestamp) -> Option<(Timestamp, Next)> {
         let waiting = |queue: &Self| {
             let next = queue.lanes.next(is_replay);
@@ -63,8 +65,9 @@ impl DeliveryQueue {
         })
     }
 
-    /// The index of the first delivery read ahead whose lane is free. Those before it whose lane
-    /// waits for a retry are set aside.
+    /// Returns the index of the first delivery read ahead whose lane is free.
+    ///
+    /// Earlier ones whose lane waits for a retry are set aside.
     fn next_fresh(&mut self, is_replay: bool, now: Timestamp) -> Option<usize> {
         let mut place = 0;
         while self.may_begin(is_replay) && place < LOOK_AHEAD {
@@ -94,8 +97,9 @@ impl DeliveryQueue {
         None
     }
 
-    /// Whether few enough deliveries wait for another to start. Replays use half the capacity, and
-    /// their number never blocks new deliveries.
+    /// Returns whether few enough deliveries wait for another to start.
+    ///
+    /// Replays use half the capacity, and their number never blocks new deliveries.
     fn may_begin(&self, is_replay: bool) -> bool {
         match is_replay {
             true => self.lanes.waiting() < WAITING_MAX / 2,

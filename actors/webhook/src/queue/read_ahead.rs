@@ -1,11 +1,11 @@
-//! Pure: a part of the log that is read ahead, and how far its deliveries have started.
+//! Pure: a part of the log that is read ahead, and the progress of its deliveries.
 
 use std::collections::VecDeque;
 
 use crate::delivery::Delivery;
 use crate::records::Open;
 
-/// The deliveries that were read ahead and have not started, and how far reading and starting are.
+/// The deliveries that were read ahead and have not started, and the progress of reads and starts.
 #[derive(Debug, Default)]
 pub(super) struct ReadAhead {
     /// The last sequence that was read.
@@ -17,13 +17,14 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// A part that begins after this sequence.
+    /// Returns a part that starts after this sequence.
     pub(super) fn after(after: u64) -> Self {
         Self { scanned: after, begun: after, fresh: VecDeque::new() }
     }
 
-    /// Adds what was read after `after`, up to `scanned`. Returns `false` if reading is elsewhere
-    /// by now; then nothing is added.
+    /// Adds the deliveries read after `after`, up to `scanned`.
+    ///
+    /// Returns `false` if reading is elsewhere by now; then nothing is added.
     pub(super) fn feed(&mut self, after: u64, deliveries: Vec<Delivery>, scanned: u64) -> bool {
         let takes = self.scanned == after;
         if takes {
@@ -46,7 +47,7 @@ impl ReadAhead {
         self.fresh.insert(place, delivery);
     }
 
-    /// Forgets what has not started, so that it is read again.
+    /// Forgets deliveries that have not started, so that they are read again.
     pub(super) fn unread(&mut self) {
         let passed = self.passed().len();
         if let Some(delivery) = self.fresh.get(passed) {
@@ -55,19 +56,19 @@ impl ReadAhead {
         }
     }
 
-    /// The last sequence up to which every delivery has started or is [`passed`](Self::passed).
+    /// Returns the last sequence up to which all have started or are [`passed`](Self::passed).
     pub(super) fn place(&self) -> u64 {
         let next = self.fresh.get(self.passed().len());
         next.map_or(self.scanned, |delivery| delivery.first - 1)
     }
 
-    /// Deliveries that have not started although a later one has.
+    /// Returns deliveries that have not started although a later one has.
     pub(super) fn passed(&self) -> impl ExactSizeIterator<Item = &Delivery> {
         let passed = self.fresh.partition_point(|delivery| delivery.first <= self.begun);
         self.fresh.range(..passed)
     }
 
-    /// The same, as the cursor holds them.
+    /// Returns the passed deliveries, as the cursor holds them.
     pub(super) fn passed_open(&self) -> impl Iterator<Item = Open> {
         self.passed().map(Open::from)
     }

@@ -1,4 +1,4 @@
-//! Pure: how a queue delivers events again.
+//! Pure: the replays of a queue.
 
 use postrider_domain::Timestamp;
 
@@ -8,8 +8,9 @@ use crate::ordering::OrderingKey;
 use super::{DeliveryQueue, Waiting};
 
 impl DeliveryQueue {
-    /// Delivers everything after `after` again that has started; the rest is delivered anyway. A
-    /// replay in progress is merged with it.
+    /// Delivers everything after `after` again that has started; the rest is delivered anyway.
+    ///
+    /// A replay in progress is merged with it.
     pub(crate) fn replay(&mut self, after: u64) {
         let until = self.new.place();
         let mut after = after.min(until);
@@ -26,8 +27,9 @@ impl DeliveryQueue {
         self.forgive();
     }
 
-    /// After which sequence and up to which the log is to be read for the replay, when nothing of
-    /// it is read ahead.
+    /// Returns the sequences after which and up to which the log is to be read for the replay.
+    ///
+    /// `None` while deliveries of it are read ahead.
     pub(crate) fn wants_replay(&self) -> Option<(u64, u64)> {
         let wants = self.rules.enabled
             && self.replays.fresh.is_empty()
@@ -35,12 +37,12 @@ impl DeliveryQueue {
         wants.then_some((self.replays.scanned, self.replay_until))
     }
 
-    /// Adds what was read of it after `after`, up to `scanned`.
+    /// Adds the deliveries of the replay read after `after`, up to `scanned`.
     pub(crate) fn feed_replays(&mut self, after: u64, deliveries: Vec<Delivery>, scanned: u64) {
         self.replays.feed(after, deliveries, scanned);
     }
 
-    /// Whether every delivery of the replay has started.
+    /// Returns whether every delivery of the replay has started.
     pub(super) fn replay_is_over(&self) -> bool {
         self.replays.fresh.is_empty() && self.replays.scanned >= self.replay_until
     }
@@ -66,7 +68,7 @@ impl DeliveryQueue {
         }
     }
 
-    /// The events of the delivery of this sequence that waits or is in flight.
+    /// Returns the events of the delivery of this sequence that waits or is in flight.
     fn goes_anyway(&self, first: u64) -> Option<Batch> {
         let waits = self.waiting.get(&first).map(|it| &it.batch);
         let in_flight = self.in_flight.values().map(|attempt| &attempt.delivery);
@@ -76,7 +78,7 @@ impl DeliveryQueue {
         Some(batch.clone().unwrap_or_else(|| Batch::of([first])))
     }
 
-    /// Delivers one event again, or the waiting batch that begins with it.
+    /// Delivers one event again, or the waiting batch that starts with it.
     pub(crate) fn replay_one(
         &mut self,
         sequence: u64,
@@ -90,8 +92,8 @@ impl DeliveryQueue {
         self.forgive();
     }
 
-    /// Retries everything that failed, each from the start of its schedule. Returns how many there
-    /// are.
+    /// Retries everything that failed, each from the start of its schedule. Returns the number of
+    /// them.
     pub(crate) fn retry_failed(&mut self, now: Timestamp) -> u64 {
         let failed = self.waiting.iter().filter(|(_, it)| it.failures > 0);
         let failed: Vec<_> = failed.map(|(first, it)| (*first, it.clone())).collect();

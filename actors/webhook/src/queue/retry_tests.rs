@@ -1,4 +1,4 @@
-//! Replays: new events go first, and no replay waits for ever.
+//! Tests of replays: new events go first, and no replay waits for ever.
 
 use super::tests::{REFUSED, at, begin, fail, feed, queue, restarted, rules, succeed};
 use super::*;

@@ -1,4 +1,4 @@
-//! How one delivery queue retries, orders by contact, disables and restarts.
+//! Tests that one delivery queue retries, orders by contact, disables and restarts.
 
 use super::*;
 use crate::ordering::OrderingKey;
@@ -15,7 +15,7 @@ pub(super) fn rules() -> QueueRules {
     QueueRules { enabled: true, enabled_at: at(0), ..QueueRules::default() }
 }
 
-/// A queue that has read `count` events.
+/// Returns a queue that has read `count` events.
 pub(super) fn queue(count: u64) -> DeliveryQueue {
     let mut queue = DeliveryQueue::new(&Cursor::default(), BTreeMap::new(), at(0));
     queue.set_rules(rules());
@@ -41,7 +41,7 @@ pub(super) fn begin(queue: &mut DeliveryQueue, now: Timestamp) -> Vec<u64> {
     std::iter::from_fn(|| queue.start(now)).map(|attempt| attempt.delivery.first).collect()
 }
 
-/// The serial of the attempt in flight of this sequence.
+/// Returns the serial of the attempt in flight of this sequence.
 fn serial(queue: &DeliveryQueue, first: u64) -> u64 {
     let mut all = queue.in_flight.values();
     all.find(|attempt| attempt.delivery.first == first).unwrap().serial
@@ -60,7 +60,7 @@ pub(super) fn fail(
     queue.failed(serial(queue, first), failure, now, 0.5)
 }
 
-/// The queue as a restart finds it.
+/// Returns the queue after a restart.
 pub(super) fn restarted(
     queue: &mut DeliveryQueue,
     records: &mut BTreeMap<u64, Waiting>,
@@ -258,7 +258,7 @@ fn in_order_only_the_same_contact_waits_for_what_failed() {
     }
     assert_eq!(seen, [3, 5, 6]);
     let mut records = BTreeMap::new();
-    // Those that were set aside are stored with the one that failed.
+    // Deliveries that were set aside are stored with the one that failed.
     let mut queue = restarted(&mut queue, &mut records, at(2));
     queue.set_rules(QueueRules { ordered: true, ..rules() });
     assert_eq!(
