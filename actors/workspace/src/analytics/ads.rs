@@ -1,8 +1,8 @@
 //! Counts of contacts that wrote because of an advertisement, by day.
 //!
-//! [`Table::Analytics`] has the counts under `workspace ‖ 0 ‖ a ‖ day ‖ source`. Under `workspace ‖
-//! 0 ‖ s ‖ day ‖ source ‖ phone` it has the contacts that have been counted. A source is known by a
-//! hash.
+//! [`Table::Analytics`] has the counts under `workspace ‖ 0 ‖ a ‖ day ‖ source`. Under
+//! `workspace ‖ 0 ‖ s ‖ day ‖ source ‖ phone` it has the contacts that have been counted. A source
+//! is known by a hash.
 
 use std::ops::ControlFlow;
 

@@ -3,9 +3,10 @@
 //! A recipient may reply while a broadcast is sent, and within three days of its end. The reply is
 //! to the last broadcast whose message went out to them. Each recipient counts once.
 //!
-//! [`Table::Analytics`] has the broadcasts that may be replied to under `workspace ‖ 0 ‖ r ‖ begin
-//! ‖ broadcast`. The value is empty while one is sent, and then the end of its replies. The lookup
-//! of a phone among their recipients is beside the actor (`reply_lookup.rs`).
+//! [`Table::Analytics`] has the broadcasts that may be replied to under
+//! `workspace ‖ 0 ‖ r ‖ begin ‖ broadcast`. The value is empty while one is sent, and then the end
+//! of its replies. The lookup of a phone among their recipients is beside the actor
+//! (`reply_lookup.rs`).
 
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Finds, beside the actor, the broadcast that a message may be a reply to.
 //!
-//! [`Table::Analytics`] has a record of each phone that has written, under `workspace ‖ 0 ‖ p ‖
-//! phone`. It is the version (1) and the start of the newest searched broadcast. Then it has, for
-//! each broadcast of which the phone is a recipient, its start, its id and the recipient's place
-//! (u32). All are big endian.
+//! [`Table::Analytics`] has a record of each phone that has written, under
+//! `workspace ‖ 0 ‖ p ‖ phone`. It is the version (1) and the start of the newest searched
+//! broadcast. Then it has, for each broadcast of which the phone is a recipient, its start, its id
+//! and the recipient's place (u32). All are big endian.
 //!
 //! So each broadcast's audience is searched once for a phone, by its first message after the
 //! broadcast started. A further message reads four records however many broadcasts there are. The

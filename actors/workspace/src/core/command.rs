@@ -107,12 +107,12 @@ impl Context<'_> {
         found.map(|(_, slot)| &**slot)
     }
 
-    /// Returns how long a number is still paused because it keeps failing.
+    /// Returns how long a number is still down because it keeps failing.
     pub fn down_for(&self, number: NumberId) -> Option<Duration> {
         self.number(number)?.down_for(self.now())
     }
 
-    /// Returns for how long a number has been failing, if it is paused now.
+    /// Returns for how long a number has been failing, if it is down now.
     pub(crate) fn down_since(&self, number: NumberId) -> Option<Duration> {
         self.number(number)?.down_since(self.now())
     }

@@ -33,7 +33,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 impl Core {
     /// Sends a one-time password under the id `id`, which carries the moment.
     ///
-    /// `down` is how long the number is still paused because it keeps failing.
+    /// `down` is how long the number is still down because it keeps failing.
     pub fn send_otp(
         &mut self,
         command: SendOtp,
