@@ -29,8 +29,7 @@ const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 pub struct Finished {
     pub(super) attempt: Attempt,
     pub(super) outcome: Outcome,
-    /// Sequences of the first and the last event that the log no longer has, although they were to
-    /// be delivered.
+    /// Sequences of the first and the last event that were to be delivered and left the log before.
     pub(super) forgotten: Option<(u64, u64)>,
 }
 

@@ -81,8 +81,8 @@ impl Default for DeliveriesKept {
 }
 
 impl Default for WebhookOptions {
-    /// Public addresses with `https` only, 256 requests at once, 20 seconds, and a thousand
-    /// attempts of seven days.
+    /// Public addresses with `https` only, 256 requests at once, 20 seconds, and the default
+    /// retention.
     fn default() -> Self {
         Self {
             addresses: AddressRules::default(),

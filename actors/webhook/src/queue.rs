@@ -377,8 +377,9 @@ impl DeliveryQueue {
         self.forget(first);
     }
 
-    /// Deletes the record of a delivery that has ended, unless it waits again or another attempt
-    /// uses the record.
+    /// Deletes the record of a delivery that has ended.
+    ///
+    /// The record stays if the delivery waits again or another attempt uses the record.
     fn forget(&mut self, first: u64) {
         if !self.waiting.contains_key(&first) && self.recorded(first).next().is_none() {
             self.changed.insert(first, None);

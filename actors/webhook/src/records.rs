@@ -99,7 +99,7 @@ pub struct DeliveryAttempt {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub batch_event_ids: Vec<EventId>,
     /// Sequences of the first and the last event that the log no longer had when they were to be
-    /// delivered. The row then stands for no attempt.
+    /// delivered. The row then is no attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgotten: Option<(u64, u64)>,
     /// The event's type, `batch` or `forgotten`.

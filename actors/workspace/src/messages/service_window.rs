@@ -1,10 +1,10 @@
-//! The service window is open for 24 hours after a contact has written to a number.
+//! The service window, which is open for 24 hours after a contact has written to a number.
 //!
 //! While it is open, the number may answer with free text.
 //!
 //! [`Table::Windows`] has the last moment for each, under `workspace ‖ 0 ‖ line ‖ party`: a number
-//! that is connected anew has its windows still. A party is a phone, or the channel's id of a
-//! person; whoever is known by both has a window for each. One that has passed is forgotten with
+//! that is reconnected still has its windows. A party is a phone, or the channel's id of a person;
+//! a person who is known by both has a window for each. A window that has passed is deleted with
 //! the message that opened it.
 
 use std::time::Duration;
