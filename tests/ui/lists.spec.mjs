@@ -152,3 +152,43 @@ test('codes and contacts that come while their list is scrolled wait for a click
   await page.getByRole('button', { name: '1 new' }).click();
   await expect(table.getByRole('link', { name: 'New one' })).toBeVisible();
 });
+
+test('events and a timeline show what comes from the other national form of a phone', async ({ signed: page, world }) => {
+  const inbound = (text) => world.api('POST', '/v1/sandbox/inbound', { from: '+551187654321', text });
+  const { id } = await world.api('POST', '/v1/contacts', { name: 'Rita', phone: '+5511987654321' });
+  await visit(page, '/events?about=%2B5511987654321');
+  const events = page.getByRole('table', { name: 'Events' }).getByRole('row');
+  await expect(events.filter({ hasText: 'contact.created' })).toHaveCount(1);
+  await world.api('POST', '/v1/sandbox/inbound', { from: '+5511976654321', text: 'Of another person' });
+  await inbound('Oi');
+  await expect(events.filter({ hasText: 'message.received' })).toHaveCount(1);
+  await inbound('Tudo bem?');
+  await expect(events.filter({ hasText: 'message.received' })).toHaveCount(2);
+
+  await visit(page, `/contacts/${id}`);
+  const timeline = page.getByRole('list', { name: 'Timeline' });
+  await expect(timeline).toContainText('Tudo bem?');
+  await inbound('Até logo');
+  await expect(timeline).toContainText('Até logo');
+  await expect(timeline).not.toContainText('Of another person');
+});
+
+test('a search that has found nothing so far says so, and goes on', async ({ signed: page, world }) => {
+  await world.api('POST', '/v1/contacts', { name: 'Far', phone: '+15550100555' });
+  const { data: [event] } = await world.api('GET', '/v1/events?about=%2B15550100555');
+  const asked = [];
+  await page.route(/\/v1\/events\?.*about=/, (route) => {
+    asked.push(new URL(route.request().url()).searchParams.get('cursor'));
+    const last = asked.length === 23;
+    return route.fulfill({ json: { data: last ? [event] : [], next_cursor: last ? null : `part-${asked.length}` } });
+  });
+  await visit(page, '/events?about=%2B15550100555');
+  await expect(page.getByText('Nothing so far. There is more to search.')).toBeVisible();
+  await expect(page.getByRole('heading', { name: 'No events' })).toHaveCount(0);
+  await expect(page.getByText('No events')).toHaveCount(0);
+  expect(asked).toHaveLength(20);
+  await page.getByRole('button', { name: 'Search further' }).click();
+  await expect(page.getByRole('table', { name: 'Events' }).getByRole('row').filter({ hasText: '+15550100555' })).toBeVisible();
+  expect(asked).toEqual([null, ...[...Array(22).keys()].map((i) => `part-${i + 1}`)]);
+  await expect(page.getByRole('button', { name: 'Search further' })).toHaveCount(0);
+});

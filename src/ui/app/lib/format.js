@@ -122,6 +122,10 @@ export function words(word) {
   return t(text.charAt(0).toUpperCase() + text.slice(1));
 }
 
+/** The digits that all national forms of a phone end with. Two phones with one end may be one person: only the server
+ * knows. @param {string} phone */
+export const end = (phone) => phone.slice(-6);
+
 /** How a code comes to its person. @param {string} channel @returns {string} */
 export const way = (channel) => ({ messaging: t('Chat'), sms: t('SMS'), email: t('E-mail') })[channel] ?? words(channel);
 

@@ -1,6 +1,6 @@
 import { call, get, part, post, remove } from '../lib/api.js';
 import { member, members, textOf, whole } from '../lib/exact.js';
-import { dateTime, time } from '../lib/format.js';
+import { dateTime, end, time } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { go } from '../lib/router.js';
@@ -90,7 +90,7 @@ export default function page() {
       return load();
     },
     onEvent: (event) =>
-      event.data?.contact_id === id || (contact.data?.phone && event.data?.phone === contact.data.phone)
+      event.data?.contact_id === id || (contact.data?.phone && event.data?.phone?.endsWith(end(contact.data.phone)))
         ? load()
         : undefined,
     resync: load,

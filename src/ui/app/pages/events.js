@@ -1,7 +1,7 @@
 /** The event log, as it happens. */
 import { found, get, part, post } from '../lib/api.js';
 import { on } from '../lib/dom.js';
-import { dateTime, number, time } from '../lib/format.js';
+import { dateTime, end, number, time } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { EVENT_TYPES } from '../lib/live.js';
@@ -36,10 +36,8 @@ export default function page() {
   };
   /** @type {AbortSignal | undefined} */
   let signal;
-  const fits = (/** @type {LiveEvent} */ e) => {
-    const [type, what] = [query('type'), e164Now(query('about'))];
-    return (!type || e.type === type) && (!what || JSON.stringify(e.data).includes(what));
-  };
+  const fits = (/** @type {LiveEvent} */ e, what = e164Now(query('about'))) =>
+    [e.type, ''].includes(query('type')) && JSON.stringify(e.data).includes(what);
   const read = (/** @type {number} */ limit, /** @type {string | null} */ cursor) =>
     found('/v1/events', { order: 'desc', limit, types: query('type'), about: e164Now(query('about')), cursor }, signal);
   let turn = 0;
@@ -59,7 +57,7 @@ export default function page() {
       } while (newest && cursor && seen.length < KEPT && (seen.at(-1)?.sequence ?? 0) > newest);
       // The stream may have been ahead of the answer; and what is known goes on below it.
       const first = seen[0]?.sequence ?? 0;
-      const known = [...state.held, ...state.rows].filter((e) => fits(e) && (!anew || e.sequence > first));
+      const known = [...state.held, ...state.rows].filter((e) => !anew || (fits(e) && e.sequence > first));
       const all = new Map([...seen, ...known].map((e) => [e.sequence, e]));
       const rows = [...all.values()].sort((a, b) => b.sequence - a.sequence).slice(0, KEPT);
       const goesOn = newest && (seen.at(-1)?.sequence ?? 0) <= newest;
@@ -118,7 +116,9 @@ export default function page() {
         state.rows.find((e) => e.id === id) ?? (await get(`/v1/events/${part(id)}`, {}, s).catch(() => null));
     },
     onEvent(event) {
-      if (!event.sequence || !fits(event)) return;
+      if (!event.sequence) return;
+      const about = e164Now(query('about'));
+      if (!fits(event)) return /^\+\d+$/.test(about) && fits(event, end(about)) ? load() : undefined;
       // What is read does not jump away: below the first rows, new ones wait for a click.
       const wait = state.paused || scrolled();
       if (!wait && state.held.length) resume();
