@@ -33,8 +33,14 @@ async fn about(api: &Api, what: &str, order: &str) -> (Vec<String>, Value) {
     (kinds, page["next_cursor"].clone())
 }
 
-/// Returns the subjects to search for, each with the types of its events.
-async fn subjects(api: &Api) -> Vec<(String, Vec<&'static str>)> {
+/// What there is to look for, with the types of its events.
+async fn subjects(server: &TestServer, api: &Api) -> Vec<(String, Vec<&'static str>)> {
+    let template = json!({"name": "sale", "language": "en", "category": "marketing",
+        "status": "approved", "components": [{"type": "BODY", "text": "Sale"}]});
+    server.admin().post("/admin/v1/workspaces/acme/templates", template).await.ok();
+    let body = json!({"name": "Sale", "template_name": "sale", "recipients": ["+15550123459"],
+        "schedule_at": "2100-01-01T00:00:00Z"});
+    let broadcast = api.post("/v1/messaging/broadcasts", body).await.ok();
     let body = json!({"phone": ANA, "reference": "order-4711"});
     let code = api.post("/v1/otp/send", body).await.ok();
     let wrote = json!({"from": "+15550123457", "text": "Hi"});
@@ -50,6 +56,7 @@ async fn subjects(api: &Api) -> Vec<(String, Vec<&'static str>)> {
         (id(&code["request_id"]), vec!["otp.sent"]),
         (ANA.to_owned(), vec!["otp.sent"]),
         ("order-4711".to_owned(), vec!["otp.sent"]),
+        (id(&broadcast["broadcast_id"]), vec!["broadcast.created"]),
         (id(&wrote["message_id"]), vec!["message.received"]),
         (id(&contact["id"]), vec!["contact.created"]),
         ("+15550123458".to_owned(), vec!["contact.created"]),
@@ -76,7 +83,7 @@ async fn all_are_found(api: &Api, subjects: &[(String, Vec<&'static str>)]) {
 async fn what_is_older_than_an_import_is_found_by_one_request() {
     let mut server = TestServer::with(&UNLIMITED).await;
     let api = server.workspace("acme").await;
-    let subjects = subjects(&api).await;
+    let subjects = subjects(&server, &api).await;
     import(&api).await;
     eventually("the log is indexed", || async {
         let (found, cursor) = about(&api, &subjects[0].0, "desc").await;
@@ -87,7 +94,8 @@ async fn what_is_older_than_an_import_is_found_by_one_request() {
     .await;
     all_are_found(&api, &subjects).await;
     let timeline = |id: &str| format!("/v1/contacts/{id}/timeline");
-    let of_contact = api.get(&timeline(&subjects[4].0)).await.ok();
+    let (contact, _) = subjects.iter().find(|(_, kinds)| kinds == &["contact.created"]).unwrap();
+    let of_contact = api.get(&timeline(contact)).await.ok();
     assert_eq!(of_contact["data"][0]["type"], "contact.created");
     assert_eq!(of_contact["next_cursor"], Value::Null);
     // A word that names nothing is searched in each event: the answer has a cursor.
