@@ -49,27 +49,29 @@ pub struct Prefix(u32);
 pub struct PrefixError;
 
 impl Prefix {
-    /// Returns whether the phone number starts with this prefix.
+    /// Checks whether a form of the phone begins with this prefix.
     #[must_use]
     pub fn matches(self, phone: Phone) -> bool {
         let prefix = u64::from(self.0);
-        let mut digits = phone.as_u64();
-        while digits > prefix {
-            digits /= 10;
-        }
-        digits == prefix
+        phone.forms().any(|form| {
+            let mut digits = form.as_u64();
+            while digits > prefix {
+                digits /= 10;
+            }
+            digits == prefix
+        })
     }
 }
 
 /// The number of regions of one country: three digits after its calling code.
 const REGIONS: u32 = 1000;
 
-/// Returns the region of a phone: the country calling code and the next three digits.
+/// The region of a phone: the country calling code and the next three digits of its canonical form.
 #[must_use]
 pub fn region(phone: Phone) -> Prefix {
     let code = u32::from(calling_code(phone));
     let most = Prefix::regions_of(calling_code(phone)).end().0;
-    let mut digits = phone.as_u64();
+    let mut digits = phone.canonical().as_u64();
     while digits > u64::from(most) {
         digits /= 10;
     }

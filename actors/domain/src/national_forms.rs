@@ -51,8 +51,13 @@ pub fn canonical(digits: u64) -> u64 {
     FORMS.iter().find(is_in).map_or(digits, |form| (form.canonical)(digits))
 }
 
-/// Returns the other form of a canonical one, if the channel uses another.
-pub(crate) fn other(canonical_digits: u64) -> Option<u64> {
+/// The other forms of a canonical one, that which the channel uses first.
+pub(crate) fn others(canonical_digits: u64) -> impl Iterator<Item = u64> {
+    let all = of_channel(canonical_digits).into_iter().chain(with_15(canonical_digits));
+    all.filter(move |other| *other != canonical_digits && canonical(*other) == canonical_digits)
+}
+
+fn of_channel(canonical_digits: u64) -> Option<u64> {
     let other = match canonical_digits {
         // 55, the area, a 9 and eight digits.
         5_511_960_000_000..=5_599_999_999_999 => {
@@ -67,7 +72,21 @@ pub(crate) fn other(canonical_digits: u64) -> Option<u64> {
         2_250_100_000_000..=2_250_799_999_999 => 22_500_000_000 + canonical_digits % 100_000_000,
         _ => return None,
     };
-    (canonical(other) == canonical_digits).then_some(other)
+    Some(other)
+}
+
+/// The forms in which Argentina dials a number of `549` and ten digits. The digits do not show
+/// where the area ends, so an area of three digits and one of four have a form each.
+fn with_15(canonical_digits: u64) -> impl Iterator<Item = u64> {
+    let national = canonical_digits.checked_sub(5_490_000_000_000);
+    let national = national.filter(|it| (1_100_000_000..=3_999_999_999).contains(it));
+    let behind_area = [100_000_000, 10_000_000, 1_000_000];
+    national.into_iter().flat_map(move |national| {
+        behind_area.map(|behind| {
+            let (area, subscriber) = split(national, behind);
+            54_000_000_000_000 + area * behind * 100 + 15 * behind + subscriber
+        })
+    })
 }
 
 /// Splits a number into the part before the last digits, and these.
@@ -172,12 +191,16 @@ mod tests {
         for (first, second) in ONE {
             assert_eq!((canonical(first), canonical(second)), (first, first), "{second}");
         }
-        for (first, second) in ONE.into_iter().filter(|(_, second)| *second < 10_000_000_000_000) {
-            assert_eq!(other(first), Some(second));
+        for (first, second) in ONE {
+            assert!(others(first).any(|other| other == second), "{second}");
         }
         for alone in ALONE {
-            assert_eq!((canonical(alone), other(alone)), (alone, None), "{alone}");
+            assert_eq!((canonical(alone), others(alone).count()), (alone, 0), "{alone}");
         }
+        let all = |digits| others(digits).collect::<Vec<_>>();
+        assert_eq!(all(5_491_158_749_895), [541_158_749_895, 54_111_558_749_895]);
+        let third = [542_644_472_542, 54_264_154_472_542, 54_264_415_472_542];
+        assert_eq!(all(5_492_644_472_542), third);
     }
 
     #[test]
@@ -209,9 +232,7 @@ mod tests {
                 }
                 // Each form of a phone has the same last digits.
                 assert_eq!(digits % 1_000_000, form % 1_000_000, "{digits}");
-                if let Some(other) = other(form) {
-                    assert!(canonical(other) == form && other != form, "{digits}");
-                }
+                assert!(digits == form || others(form).any(|other| other == digits), "{digits}");
             }
         });
     }

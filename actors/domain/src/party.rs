@@ -24,7 +24,17 @@ pub struct UserId(Arc<str>);
 pub struct UserIdError;
 
 impl UserId {
-    /// Returns the id as text.
+    /// Checks whether a text has the form of such an id.
+    pub(crate) fn is_one(text: &str) -> bool {
+        let Some((country, rest)) = text.split_once('.') else { return false };
+        let tail = rest.strip_prefix("ENT.").unwrap_or(rest);
+        country.len() == 2
+            && country.bytes().all(|byte| byte.is_ascii_uppercase())
+            && (1..=TAIL_MAX).contains(&tail.len())
+            && tail.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    }
+
+    /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -35,13 +45,7 @@ impl FromStr for UserId {
     type Err = UserIdError;
 
     fn from_str(text: &str) -> Result<Self, UserIdError> {
-        let (country, rest) = text.split_once('.').ok_or(UserIdError)?;
-        let tail = rest.strip_prefix("ENT.").unwrap_or(rest);
-        let well_formed = country.len() == 2
-            && country.bytes().all(|byte| byte.is_ascii_uppercase())
-            && (1..=TAIL_MAX).contains(&tail.len())
-            && tail.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        if well_formed { Ok(Self(text.into())) } else { Err(UserIdError) }
+        if Self::is_one(text) { Ok(Self(text.into())) } else { Err(UserIdError) }
     }
 }
 

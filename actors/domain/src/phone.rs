@@ -95,11 +95,10 @@ impl Phone {
         Self(national_forms::canonical(self.0))
     }
 
-    /// Returns the forms of the phone that the channel reports, the canonical one first. Most
-    /// phones have one form only.
+    /// All forms of the phone, the canonical one first; most phones have one alone.
     pub fn forms(self) -> impl Iterator<Item = Self> {
         let canonical = self.canonical();
-        [canonical].into_iter().chain(national_forms::other(canonical.0).map(Self))
+        [canonical].into_iter().chain(national_forms::others(canonical.0).map(Self))
     }
 
     /// Returns the bytes that identify the phone in a key: its canonical form, big endian.

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use postrider_domain::event::about::about_hash;
 use postrider_domain::{EventId, LogEntry, PublicEvent, WorkspaceId};
-use postrider_store::view::event_index;
+use postrider_store::view::event_index::{self, Sought};
 use postrider_store::view::event_log::{self, EventEntry};
 use postrider_store::{Direction, StoreError, View};
 use serde_json::Value;
@@ -134,7 +134,7 @@ impl<'a> Filling<'a> {
 struct Indexed<'a> {
     store: &'a dyn View,
     workspace: &'a WorkspaceId,
-    hashes: Vec<u32>,
+    sought: Vec<Sought>,
     through: u64,
 }
 
@@ -152,10 +152,15 @@ impl<'a> Indexed<'a> {
         workspace: &'a WorkspaceId,
         about: &[String],
     ) -> Result<Option<Self>, StoreError> {
-        let hashes: Option<Vec<_>> = about.iter().map(|text| about_hash(text)).collect();
-        let Some(hashes) = hashes.filter(|hashes| !hashes.is_empty()) else { return Ok(None) };
+        let hashes = about.iter().map(|text| about_hash(text).map(Sought::Hash));
+        let hashes: Option<Vec<_>> = hashes.collect();
+        let Some(mut sought) = hashes.filter(|hashes| !hashes.is_empty()) else { return Ok(None) };
+        sought.push(Sought::Crowded);
+        // The forms of a phone have one hash.
+        sought.sort_unstable();
+        sought.dedup();
         let through = event_index::indexed_through(store, workspace)?;
-        Ok(Some(Self { store, workspace, hashes, through }))
+        Ok(Some(Self { store, workspace, sought, through }))
     }
 
     /// Returns some of the sequences from this one on, in order and each once.
@@ -163,8 +168,8 @@ impl<'a> Indexed<'a> {
         let is_forward = direction == Direction::Forward;
         let mut complete_to = if is_forward { self.through } else { 1 };
         let mut sequences = Vec::new();
-        for hash in &self.hashes {
-            let (own, thing) = (sequences.len(), (self.workspace, *hash));
+        for sought in &self.sought {
+            let (own, thing) = (sequences.len(), (self.workspace, *sought));
             event_index::find(self.store, thing, (from, direction), &mut |sequence| {
                 sequences.push(sequence);
                 match sequences.len() - own < FOUND_AT_ONCE {

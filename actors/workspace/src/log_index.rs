@@ -42,11 +42,9 @@ async fn index(shared: Arc<Services>, mut due: Vec<Arc<Slot>>) {
     while !due.is_empty() {
         let mut left = Vec::new();
         for slot in due {
-            match index_block(&shared, &slot).await {
-                Some(true) => left.push(slot),
-                Some(false) => {}
-                // A later beat continues.
-                None => return,
+            // Where nothing can be read or written now, a later beat goes on.
+            if index_block(&shared, &slot).await == Some(true) {
+                left.push(slot);
             }
         }
         due = left;

@@ -158,6 +158,8 @@ async fn a_contact_has_its_phone_in_every_form() {
     let api = server.workspace("acme").await;
     for [one, other] in both_ways() {
         let made = api.post("/v1/contacts", json!({"name": "Ana", "phone": one})).await.ok();
+        let about = api.get(&format!("/v1/events?about=%2B{}", &other[1..])).await.ok();
+        assert_eq!(about["data"][0]["data"]["phone"], *one, "{other}");
         let again = json!({"name": "Bia", "phone": other});
         api.post("/v1/contacts", &again).await.check(409, "CONFLICT");
         let rows = json!({"contacts": [again], "on_conflict": "update"});
@@ -169,14 +171,11 @@ async fn a_contact_has_its_phone_in_every_form() {
         // It may be written otherwise, and is found by both.
         let change = json!({"name": "Bia", "phone": one});
         assert_eq!(api.send_json("PATCH", &path, &change).await.ok()["phone"], *one);
-        let searched = if other.starts_with("+54264154") { &one } else { &other };
-        for form in [&one, searched] {
+        for form in [&one, &other] {
             let found = api.get(&format!("/v1/contacts?search={}", &form[1..])).await.ok();
             assert_eq!(found["total"], 1, "{form}");
             assert_eq!(found["data"][0]["phone"], *one);
         }
-        let about = api.get(&format!("/v1/events?about=%2B{}", &other[1..])).await.ok();
-        assert!(!about["data"].as_array().unwrap().is_empty(), "{other}");
     }
     // A fixed line is nobody's mobile.
     for phone in ["+551133334444", "+5511933334444"] {

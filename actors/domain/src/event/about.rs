@@ -7,7 +7,7 @@
 
 use super::PublicEvent;
 use super::message_step::MessageStep;
-use crate::{Phone, id, json};
+use crate::{Phone, UserId, id, json};
 
 /// The number of bytes of a text in the index.
 const TEXT_BYTES: std::ops::RangeInclusive<usize> = 4..=200;
@@ -31,18 +31,19 @@ pub fn about_hash(text: &str) -> Option<u32> {
     })
 }
 
-/// Returns whether a text can identify a thing: a digit or an `@`, no space, and not a time.
+/// Names have a digit or an `@` and no space, or are ids of users. Moments do not name anything.
 fn names_one(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_moment = || bytes.len() == MOMENT_BYTES && bytes[10] == b'T' && bytes.ends_with(b"Z");
     TEXT_BYTES.contains(&bytes.len())
-        && bytes.iter().any(|byte| byte.is_ascii_digit() || *byte == b'@')
+        && (bytes.iter().any(|byte| byte.is_ascii_digit() || *byte == b'@') || UserId::is_one(text))
         && !bytes.iter().any(u8::is_ascii_whitespace)
         && !is_moment()
 }
 
+/// All forms of a phone have one hash.
 fn of_phone(phone: Phone) -> u32 {
-    mixed(phone.as_u64())
+    mixed(phone.canonical().as_u64())
 }
 
 /// Returns the hash of an id without its kind: a code's message has the code's id but another
@@ -131,6 +132,9 @@ mod tests {
             hashes.map(|hash| format!("{hash:08x}")),
             ["983b5746", "aa12bf14", "cea2eaa4", "4cede8f3", "3cb5c2ab", "96716999", "60daa0d1"]
         );
+        assert!(about_hash("US.abcdef").is_some());
+        let forms = ["+5491158749895", "+541158749895", "+54111558749895"].map(about_hash);
+        assert!(forms[0].is_some() && forms[1..].iter().all(|form| *form == forms[0]));
         let moment = AT.to_string();
         for text in ["", "123", "failed", "in 2 parts", &moment, &"1".repeat(201)] {
             assert_eq!(about_hash(text), None, "{text}");

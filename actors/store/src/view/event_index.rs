@@ -1,10 +1,12 @@
 //! Pure: the index of the workspaces' event logs by the subjects of events.
 //!
-//! [`Table::EventIndex`] has blocks of 8,192 sequences, each in 128 parts by the hash of the
-//! subject. The key of a part is the workspace's id, a zero byte, the part (u8) and the block (u64,
-//! big endian). So the parts that a search reads are adjacent. The value is a version byte and the
-//! entries in order. An entry is 16 further bits of the hash and the event's place in the block
-//! (u16, big endian, both). A subject of very many events in a block has one entry for all.
+//! [`Table::EventIndex`] has blocks of 8,192 sequences, each in 128 parts by the hash of what its
+//! events are about. The key of a part is the workspace's id, a zero byte, the part (u8) and the
+//! block (u64, big endian); so the parts that a search reads stand together. The value is a version
+//! byte and the entries in order: 16 further bits of the hash and the event's place in the block
+//! (u16, big endian, both). What very many events of a block are about has one entry for all. An
+//! event with more than 256 texts has one entry, in a part of its own that every search reads: so
+//! the events of strangers bound a block's size.
 //!
 //! A block is written in one commit once the log has passed it, and its first part even if that is
 //! empty. So all sequences up to the end of the newest block are indexed, and those behind it are
@@ -20,9 +22,11 @@ use crate::error::StoreError;
 
 /// The sequences of a block.
 pub const BLOCK_EVENTS: u64 = 8_192;
-/// The number of parts of a block.
+/// The number of parts by hash. The events with too many texts have the part behind them.
 const PARTS: u8 = 128;
-/// The number of events of one subject from which they have one entry: a search reads them all.
+/// The most hashes of an event that have entries.
+const HASHES_MAX: usize = 256;
+/// So many events about one thing have one entry: whoever searches for it reads them all.
 const MANY: usize = 1_024;
 /// The place that means all events of the block.
 const ALL: u16 = u16::MAX;
@@ -34,14 +38,34 @@ const fn block_of(sequence: u64) -> u64 {
     sequence.saturating_sub(1) / BLOCK_EVENTS
 }
 
-/// Returns the part of a hash.
-const fn part_of(hash: u32) -> u8 {
-    (hash >> 25) as u8
+/// What a search looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sought {
+    /// The hash of a text.
+    Hash(u32),
+    /// The events with too many texts, which may be about anything.
+    Crowded,
 }
 
-/// Returns the bits of a hash that are in an entry.
-const fn rest_of(hash: u32) -> u16 {
-    (hash >> 9) as u16
+impl Sought {
+    const fn part(self) -> u8 {
+        match self {
+            Self::Hash(hash) => (hash >> 25) as u8,
+            Self::Crowded => PARTS,
+        }
+    }
+
+    /// The bits of a hash that are in an entry.
+    const fn rest(self) -> u16 {
+        match self {
+            Self::Hash(hash) => (hash >> 9) as u16,
+            Self::Crowded => 0,
+        }
+    }
+
+    fn entry(self, place: u64) -> u64 {
+        u64::from(self.part()) << 32 | u64::from(self.rest()) << 16 | place
+    }
 }
 
 fn part_prefix(workspace: &WorkspaceId, part: u8) -> Vec<u8> {
@@ -68,21 +92,33 @@ fn block_in(prefix: &[u8], key: &[u8]) -> Result<u64, StoreError> {
 /// The entries of a block.
 struct Block {
     number: u64,
-    /// Entries with the part and the rest of the hash, and the place: 7, 16 and 16 bits.
+    /// In each the part and the rest of the hash, and the place: 8, 16 and 16 bits.
     entries: Vec<u64>,
 }
 
 impl Block {
     fn add(&mut self, sequence: u64, event: &PublicEvent) {
         let place = sequence - 1 - self.number * BLOCK_EVENTS;
-        event.about(&mut |hash| self.entries.push(u64::from(hash >> 9) << 16 | place));
+        let begin = self.entries.len();
+        event.about(&mut |hash| {
+            // A text may be there more than once; of what is crowded the rest does not count.
+            if self.entries.len() - begin <= 2 * HASHES_MAX {
+                self.entries.push(Sought::Hash(hash).entry(place));
+            }
+        });
+        self.entries[begin..].sort_unstable();
+        let hashes = self.entries[begin..].chunk_by(|one, other| one == other).count();
+        if hashes > HASHES_MAX || self.entries.len() - begin > 2 * HASHES_MAX {
+            self.entries.truncate(begin);
+            self.entries.push(Sought::Crowded.entry(place));
+        }
     }
 
     fn into_changes(mut self, workspace: &WorkspaceId) -> Vec<Change> {
         self.entries.sort_unstable();
         self.entries.dedup();
         let (mut changes, mut left) = (Vec::new(), self.entries.as_slice());
-        for part in 0..PARTS {
+        for part in 0..=PARTS {
             let end = left.partition_point(|entry| entry >> 32 <= u64::from(part));
             let (own, others) = left.split_at(end);
             left = others;
@@ -104,11 +140,11 @@ impl Block {
     }
 }
 
-/// Returns the places in the value of a part that have a hash, in order.
-fn places(value: &[u8], hash: u32) -> Result<Vec<u16>, StoreError> {
+/// The places in the value of a part that have what is sought, in order.
+fn places(value: &[u8], sought: Sought) -> Result<Vec<u16>, StoreError> {
     let Some((&VERSION, entries)) = value.split_first() else { return Err(damaged()) };
     let (entries, []) = entries.as_chunks::<4>() else { return Err(damaged()) };
-    let rest = rest_of(hash);
+    let rest = sought.rest();
     let rest_at = |entry: &[u8; 4]| u16::from_be_bytes([entry[0], entry[1]]);
     let own = &entries[entries.partition_point(|entry| rest_at(entry) < rest)..];
     let own = own.iter().take_while(|entry| rest_at(entry) == rest);
@@ -133,23 +169,22 @@ pub fn indexed_through(store: &dyn View, workspace: &WorkspaceId) -> Result<u64,
     through
 }
 
-/// Visits the indexed sequences whose events may have the subject of a hash.
-///
-/// It starts at the sequence `from`.
+/// Visits the indexed sequences whose events may be about what is sought, from the sequence `from`
+/// on.
 ///
 /// # Errors
 /// Those of [`indexed_through`].
 pub fn find(
     store: &dyn View,
-    (workspace, hash): (&WorkspaceId, u32),
+    (workspace, sought): (&WorkspaceId, Sought),
     (from, direction): (u64, Direction),
     visit: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
-    let prefix = part_prefix(workspace, part_of(hash));
-    let begin = key(workspace, part_of(hash), block_of(from));
+    let prefix = part_prefix(workspace, sought.part());
+    let begin = key(workspace, sought.part(), block_of(from));
     let mut outcome = Ok(());
     store.scan(Table::EventIndex, &prefix, Some(&begin), direction, &mut |key, value| {
-        let read = block_in(&prefix, key).and_then(|block| Ok((block, places(value, hash)?)));
+        let read = block_in(&prefix, key).and_then(|block| Ok((block, places(value, sought)?)));
         let (block, places) = match read {
             Ok(read) => read,
             Err(error) => {
@@ -234,14 +269,14 @@ pub fn blocks_before(
 
 /// Returns the changes that delete a block.
 pub fn without_block(workspace: &WorkspaceId, block: u64) -> impl Iterator<Item = Change> {
-    (0..PARTS).map(move |part| Change::delete(Table::EventIndex, key(workspace, part, block)))
+    (0..=PARTS).map(move |part| Change::delete(Table::EventIndex, key(workspace, part, block)))
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
     use postrider_domain::fuzz::edited;
-    use postrider_domain::{Phone, RequestId, Timestamp};
+    use postrider_domain::{EventKind, Phone, RequestId, Timestamp};
 
     use super::*;
 
@@ -278,18 +313,33 @@ mod tests {
     }
 
     #[test]
+    fn an_event_with_too_many_texts_has_one_entry() {
+        let event = |texts: usize| {
+            let texts: Vec<_> = (0..texts).map(|number| format!("\"text-{number}\"")).collect();
+            let data = format!("{{\"tags\":[{}]}}", texts.join(",")).into();
+            PublicEvent::Other { kind: EventKind::ContactUpdated, data }
+        };
+        let mut block = Block { number: 0, entries: Vec::new() };
+        block.add(1, &event(HASHES_MAX));
+        assert_eq!(block.entries.len(), HASHES_MAX);
+        block.add(2, &event(HASHES_MAX + 1));
+        block.add(3, &event(100_000));
+        assert_eq!(block.entries[HASHES_MAX..], [1, 2].map(|at| Sought::Crowded.entry(at)));
+    }
+
+    #[test]
     fn fuzz_parts_of_the_index() {
         let examples: [&[u8]; 2] = [&[1], &[1, 0, 7, 0, 1, 0, 7, 1, 2, 0, 8, 255, 255]];
         bolero::check!().with_iterations(20_000).for_each(|script: &[u8]| {
             let value = edited(&examples, script);
-            if let Ok(found) = places(&value, 7 << 9) {
+            if let Ok(found) = places(&value, Sought::Hash(7 << 9)) {
                 assert!(found.len() <= BLOCK_EVENTS as usize + value.len());
             }
         });
-        let [_, example] = examples;
-        assert_eq!(places(example, 7 << 9), Ok(vec![1, 0x102]));
-        assert_eq!(places(example, 8 << 9).unwrap().len(), BLOCK_EVENTS as usize);
-        assert_eq!(places(example, 9 << 9), Ok(vec![]));
-        assert!(places(&example[..6], 7 << 9).is_err() && places(&[], 0).is_err());
+        let ([_, example], seven) = (examples, Sought::Hash(7 << 9));
+        assert_eq!(places(example, Sought::Hash(7 << 9)), Ok(vec![1, 0x102]));
+        assert_eq!(places(example, Sought::Hash(8 << 9)).unwrap().len(), BLOCK_EVENTS as usize);
+        assert_eq!(places(example, Sought::Hash(9 << 9)), Ok(vec![]));
+        assert!(places(&example[..6], seven).is_err() && places(&[], seven).is_err());
     }
 }

@@ -93,9 +93,18 @@ pub fn read_back(
     damage.map_or(Ok(()), Err)
 }
 
-/// Visits the entries of these sequences, until `visit` returns false.
-///
-/// The sequences are in order, forwards or backwards, and each once. Missing ones are skipped.
+/// The first sequence that the log still has; the highest number if it has none.
+fn first_sequence(store: &dyn View, workspace: &WorkspaceId) -> Result<u64, StoreError> {
+    let mut first = u64::MAX;
+    scan_event_log(store, workspace, 0, &mut |chunk| {
+        first = chunk.first;
+        ControlFlow::Break(())
+    })?;
+    Ok(first)
+}
+
+/// Visits the entries of these sequences, until `visit` returns false. They are given in order,
+/// forwards or backwards, and each once; those that are not there are passed over.
 ///
 /// # Errors
 /// Those of [`read`].
@@ -106,6 +115,7 @@ pub fn read_some(
     visit: &mut dyn FnMut(u64, LogEntry) -> bool,
 ) -> Result<(), StoreError> {
     let is_backward = sequences.first() > sequences.last();
+    let mut begin = None;
     while let Some(&next) = sequences.first() {
         let mut found = None;
         scan_event_log(store, workspace, next, &mut |chunk| {
@@ -118,6 +128,15 @@ pub fn read_some(
         };
         let Some(chunk) = found.filter(|chunk| has(chunk, next)) else {
             sequences = &sequences[1..];
+            if begin.is_none() {
+                // Many may have been deleted with the begin of the log.
+                let first = first_sequence(store, workspace)?;
+                begin = Some(first);
+                sequences = match is_backward {
+                    true => &sequences[..sequences.partition_point(|it| *it >= first)],
+                    false => &sequences[sequences.partition_point(|it| *it < first)..],
+                };
+            }
             continue;
         };
         let here = sequences.iter().take_while(|it| has(&chunk, **it)).count();

@@ -6,7 +6,7 @@
 //! and number. So a new number takes over its share of the contacts, and no contact moves between
 //! two others.
 
-use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
+use postrider_domain::{NumberId, PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_number::record::{NumberInfo, NumberKind};
 use serde::{Deserialize, Serialize};
 
@@ -158,11 +158,12 @@ impl Pool {
     }
 }
 
-/// Returns the connected number with this id or phone.
+/// The connected number that is called so, by its id or by any form of its phone.
 #[must_use]
 pub fn called(numbers: &[NumberInfo], name: &str) -> Option<NumberId> {
+    let phone: Option<Phone> = name.parse().ok();
     let has_phone = |number: &NumberInfo| {
-        number.account.as_ref().is_some_and(|account| account.phone.to_string() == name)
+        number.account.as_ref().is_some_and(|account| Some(account.phone) == phone)
     };
     let found = numbers.iter().find(|it| it.id.to_string() == name || has_phone(it));
     found.map(|number| number.id)

@@ -1,7 +1,7 @@
 /** The sandbox's phones: what they received, what they write, and what the channel does next. */
 import { call, get, intent, part, persist, post, put, remove } from '../lib/api.js';
 import { paced, submit } from '../lib/dom.js';
-import { words } from '../lib/format.js';
+import { end, words } from '../lib/format.js';
 import { icon } from '../lib/icons.js';
 import { t } from '../lib/i18n.js';
 import { html, refresh } from '../lib/render.js';
@@ -255,7 +255,8 @@ export default function page() {
       feed.take(event);
       if (/^(message|otp)\./.test(event.type)) {
         const d = event.data;
-        if ([d.to, d.phone, d.from].includes(state.phone) && !state.sending) loadThread();
+        const isTheirs = [d.to, d.phone, d.from].some((it) => it?.endsWith(end(state.phone)));
+        if (isTheirs && !state.sending) loadThread();
         phonesLater();
       }
     },
