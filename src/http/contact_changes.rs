@@ -27,6 +27,7 @@ pub(crate) struct BulkBody {
     #[schema(min_items = 1, max_items = 1000, example = json!(["con_01jd3v0x5n8m7k2q4r6s8t0w2y"]))]
     ids: Option<Vec<String>>,
     /// What the contacts are like that are there now; `{}` is every contact.
+    #[serde(default, deserialize_with = "super::pipeline::object::optional")]
     filter: Option<FilterBody>,
     /// Tags that they get. A contact that would have more than 50 then stays as it is.
     #[schema(max_items = 50, example = json!(["vip"]))]

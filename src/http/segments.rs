@@ -46,6 +46,7 @@ pub(crate) struct SegmentUpdate {
     #[schema(example = "Gold customers", min_length = 1, max_length = 200)]
     name: Option<String>,
     /// What its contacts are like.
+    #[serde(default, deserialize_with = "super::pipeline::object::optional")]
     filter: Option<FilterBody>,
 }
 
@@ -71,7 +72,8 @@ pub(crate) struct CountAnswer {
     suppressed: usize,
 }
 
-/// What contacts are like; what is left out asks for nothing, so `{}` is every contact.
+/// What contacts are like; what is left out asks for nothing, so `{}` is every contact. No part of
+/// it may be empty.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[schema(
     as = ContactFilter,
@@ -80,19 +82,19 @@ pub(crate) struct CountAnswer {
 pub(crate) struct FilterBody {
     /// They have one of these tags.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 50, example = json!(["vip", "partner"]))]
+    #[schema(min_items = 1, max_items = 50, example = json!(["vip", "partner"]))]
     tags_any: Option<Vec<String>>,
     /// They have all of these tags.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 50)]
+    #[schema(min_items = 1, max_items = 50)]
     tags_all: Option<Vec<String>>,
     /// They have none of these tags.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 50, example = json!(["churned"]))]
+    #[schema(min_items = 1, max_items = 50, example = json!(["churned"]))]
     tags_none: Option<Vec<String>>,
     /// This is a part of the name, the phone or the e-mail address, in upper or lower case.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 200)]
+    #[schema(min_length = 1, max_length = 200)]
     search: Option<String>,
     /// They have these custom fields with these values. A text and what the text is as JSON are the
     /// same: `"3"` and `3` find both.
@@ -101,7 +103,7 @@ pub(crate) struct FilterBody {
     custom_fields: Option<Value>,
     /// They have these custom fields, whatever their values.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 50)]
+    #[schema(min_items = 1, max_items = 50)]
     custom_fields_exist: Option<Vec<String>>,
 }
 
@@ -140,6 +142,22 @@ pub(crate) struct SegmentsAnswer {
 impl FilterBody {
     /// Checks the filter.
     pub(crate) fn check(self) -> Result<ContactFilter, ApiError> {
+        // Of an empty part it is not clear whether it means everybody or nobody.
+        let is_empty_list = |list: &Option<Vec<String>>| list.as_ref().is_some_and(Vec::is_empty);
+        let fields = self.custom_fields.as_ref().and_then(Value::as_object);
+        for (name, is_empty) in [
+            ("tags_any", is_empty_list(&self.tags_any)),
+            ("tags_all", is_empty_list(&self.tags_all)),
+            ("tags_none", is_empty_list(&self.tags_none)),
+            ("custom_fields_exist", is_empty_list(&self.custom_fields_exist)),
+            ("custom_fields", fields.is_some_and(Map::is_empty)),
+            ("search", self.search.as_ref().is_some_and(|text| text.trim().is_empty())),
+        ] {
+            if is_empty {
+                let field = format!("filter.{name}");
+                return Err(ApiError::field(&field, "must not be empty; leave it out"));
+            }
+        }
         let tags = |given: Option<Vec<String>>, field: &str| -> Result<Vec<String>, ApiError> {
             let tags = Tags::new(given.unwrap_or_default().iter())
                 .map_err(|error| ApiError::field(field, error))?;

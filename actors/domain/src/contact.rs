@@ -213,6 +213,10 @@ impl CustomFields {
     /// # Errors
     /// The errors of [`new`](Self::new), and [`ContactError::FieldsNumber`]
     pub fn parse(json: &str) -> Result<Self, ContactError> {
+        // With all the spaces that people write. A tree of values takes many times the text.
+        if json.len() > 4 * CUSTOM_FIELDS_BYTES_MAX {
+            return Err(ContactError::FieldsSize);
+        }
         // serde_json has no error category for JSON that is nested too deep to be parsed.
         let fields = json::parse(json).map_err(|error| {
             let is_deep = error.to_string().starts_with("recursion limit");

@@ -37,7 +37,10 @@ pub(crate) struct OtpTextBody {
     "email_subject": "O seu código",
     "email_text": "{code} é o seu código. Vale por {minutes} min."
 }}))]
-pub(crate) struct OtpTextsBody(BTreeMap<String, OtpTextBody>);
+pub(crate) struct OtpTextsBody(
+    #[serde(deserialize_with = "crate::http::pipeline::object::values")]
+    BTreeMap<String, OtpTextBody>,
+);
 
 fn reply(texts: &OtpTexts) -> Reply {
     let row = |(language, text): (String, OtpText)| {

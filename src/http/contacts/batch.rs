@@ -15,7 +15,7 @@ use super::ContactRow;
 use super::body::{ContactInput, ContactUpdate};
 use crate::http::pipeline::{
     Answer, ApiError, BodySize, Call, Key, Principal, Reply, Routes, Takes, json,
-    known_fields::BodyFields, route,
+    known_fields::BodyFields, object, route,
 };
 
 /// The path that creates one contact. The contacts of a batch have the same fields.
@@ -37,7 +37,7 @@ pub(crate) fn routes() -> Routes {
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct BatchBody<'a> {
     /// Each as for `POST /v1/contacts`; one that is not is reported in its row of the answer.
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "object::list::<_, _, CONTACTS_MAX>")]
     #[schema(value_type = Vec<serde_json::Value>, min_items = 1, max_items = 1000,
              example = json!([{"name": "Ana Souza", "phone": "+15550123456"}, {"name": "Bo"}]))]
     contacts: Vec<&'a RawValue>,

@@ -1,5 +1,6 @@
 //! Parses and checks the contacts of request bodies.
 
+use postrider_actors::domain::contact::TAGS_MAX;
 use postrider_actors::domain::{ContactName, CustomFields, Email, Phone, Tags};
 use postrider_actors::{ContactChange, NewContact};
 use serde::Deserialize;
@@ -21,6 +22,7 @@ pub(crate) struct ContactInput {
     #[schema(example = "ana@example.com", max_length = 254)]
     email: Option<String>,
     /// Its tags, of 1 to 64 characters each.
+    #[serde(default, deserialize_with = "object::optional_list::<_, _, TAGS_MAX>")]
     #[schema(max_items = 50, example = json!(["vip"]))]
     tags: Option<Vec<String>>,
     /// Whatever else is known of it: at most 16 KiB of JSON, nested at most 8 levels deep,
@@ -37,7 +39,7 @@ pub(crate) struct ContactUpdate {
     phone: Option<Option<String>>,
     #[serde(default, deserialize_with = "object::nullable")]
     email: Option<Option<String>>,
-    #[serde(default, deserialize_with = "object::nullable")]
+    #[serde(default, deserialize_with = "object::nullable_list::<_, _, TAGS_MAX>")]
     tags: Option<Option<Vec<String>>>,
     #[serde(default, deserialize_with = "object::nullable")]
     custom_fields: Option<Option<Box<RawValue>>>,

@@ -19,7 +19,7 @@ pub(super) enum Rule {
     Chars(usize, usize),
     /// The number is at most this.
     Max(i64),
-    /// The list has at least one item.
+    /// A list has at least one item, an object at least one field.
     NotEmpty,
     /// Each item of the list follows these rules.
     Items(&'static [Rule]),
@@ -70,7 +70,8 @@ impl Rule {
             }
             Max(max) => object.maximum = Some(max.into()),
             Like(example) => object.example = Some(example()),
-            NotEmpty | Items(_) => debug_assert!(false, "the rule is for lists"),
+            NotEmpty => object.min_properties = Some(1),
+            Items(_) => debug_assert!(false, "the rule is for lists"),
         }
     }
 }

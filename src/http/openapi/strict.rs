@@ -105,6 +105,8 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
     ("ContactFilter", "tags_all", &[TAG]),
     ("ContactFilter", "tags_none", &[TAG]),
     ("ContactFilter", "custom_fields_exist", &[Items(&[Chars(0, 200)])]),
+    ("ContactFilter", "custom_fields", &[NotEmpty, Like(|| json!({"plan": "gold"}))]),
+    ("ContactFilter", "search", &[Pattern(FILLED)]),
     ("ConversationUpdate", "status", &[Words(conversation_statuses)]),
     ("ConversationUpdate", "assigned_to", &[Pattern(FILLED_NAME)]),
     ("BulkBody", "ids", &[Items(&[Pattern(CONTACT_ID)])]),

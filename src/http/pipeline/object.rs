@@ -3,11 +3,13 @@
 //! For a struct serde also accepts an array of its fields in order. This module accepts only an
 //! object, as for the body itself.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 /// Parses an object.
 pub(crate) fn required<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
@@ -23,12 +25,82 @@ pub(crate) fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer.deserialize_option(Nullable(PhantomData))
 }
 
+/// Parses an object whose values are objects, by their names.
+pub(crate) fn values<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, T>, D::Error> {
+    let values = BTreeMap::<String, Required<T>>::deserialize(deserializer)?;
+    Ok(values.into_iter().map(|(name, Required(value))| (name, value)).collect())
+}
+
+/// Parses a list of which at most `N` elements are allowed: keeps one more, which the check of the
+/// list then refuses, and no others. A list takes many times its text in memory.
+pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>, const N: usize>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    deserializer.deserialize_seq(List::<T, N>(PhantomData))
+}
+
+/// Parses such a list or null. The field also needs `default`.
+pub(crate) fn optional_list<'de, D: Deserializer<'de>, T: Deserialize<'de>, const N: usize>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let list = Option::<Bounded<T, N>>::deserialize(deserializer)?;
+    Ok(list.map(|Bounded(list)| list))
+}
+
+/// Parses such a list that may be null, as [`nullable`] does.
+pub(crate) fn nullable_list<'de, D: Deserializer<'de>, T: Deserialize<'de>, const N: usize>(
+    deserializer: D,
+) -> Result<Option<Option<Vec<T>>>, D::Error> {
+    optional_list::<D, T, N>(deserializer).map(Some)
+}
+
 /// Parses a field that may be null: `Some(None)` is null, and `None` is a missing field. The field
 /// also needs `default`.
 pub(crate) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
+}
+
+struct Bounded<T, const N: usize>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for Bounded<T, N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        list::<D, T, N>(deserializer).map(Self)
+    }
+}
+
+struct List<T, const N: usize>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for List<T, N> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut kept = Vec::new();
+        while kept.len() <= N {
+            match list.next_element()? {
+                Some(element) => kept.push(element),
+                None => return Ok(kept),
+            }
+        }
+        // Not as ignored ones: those are fields that nobody knows.
+        while list.next_element::<&RawValue>()?.is_some() {}
+        Ok(kept)
+    }
+}
+
+struct Required<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Required<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        required(deserializer).map(Self)
+    }
 }
 
 struct Object<T>(PhantomData<T>);
@@ -87,6 +159,29 @@ mod tests {
     struct Inner<'a> {
         #[serde(borrow)]
         name: Cow<'a, str>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Lists {
+        #[serde(deserialize_with = "super::list::<_, _, 2>")]
+        one: Vec<String>,
+        #[serde(default, deserialize_with = "super::optional_list::<_, _, 2>")]
+        two: Option<Vec<u8>>,
+    }
+
+    #[test]
+    fn of_a_list_that_is_too_long_one_more_is_kept() {
+        for (body, one, two) in [
+            (r#"{"one": ["a"], "two": null}"#, 1, None),
+            (r#"{"one": ["a", "b"], "two": [1]}"#, 2, Some(1)),
+            (r#"{"one": ["a", "b", "c", 7, {"x": []}], "two": [1, 2, 3, 4]}"#, 3, Some(3)),
+        ] {
+            let lists = json::parse::<Lists>(body.as_bytes()).unwrap();
+            assert_eq!((lists.one.len(), lists.two.map(|two| two.len())), (one, two), "{body}");
+        }
+        for body in [r#"{"one": {}}"#, r#"{"one": [1]}"#, r#"{"one": null}"#, r#"{"one": ["a"}"#] {
+            assert!(json::parse::<Lists>(body.as_bytes()).is_err(), "{body}");
+        }
     }
 
     #[test]

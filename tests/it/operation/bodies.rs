@@ -358,24 +358,3 @@ async fn a_body_over_the_limit_is_refused_however_it_comes() {
         reply.check_always("/v1/otp/send");
     }
 }
-
-/// For a struct serde takes a list of its fields too. The document names objects alone.
-#[tokio::test]
-async fn a_list_is_no_object() {
-    let server = TestServer::with(&[]).await;
-    let api = server.workspace("acme").await;
-    for (path, field, mut body) in [
-        ("otp/send", "context", json!({"phone": "+15550123456"})),
-        ("sandbox/inbound", "context", json!({"from": "+15550123456", "text": "Hi"})),
-        ("sandbox/inbound", "referral", json!({"from": "+15550123456", "text": "Hi"})),
-        ("sandbox/inbound", "content", json!({"from": "+15550123456", "type": "image"})),
-        ("sandbox/inbound", "content", json!({"from": "+15550123456", "type": "location"})),
-    ] {
-        for list in [json!([]), json!([null, null]), json!(["ad", "1", null, null, null, null])] {
-            body[field] = list;
-            let answer = api.post(&format!("/v1/{path}"), body.clone()).await;
-            let message = answer.json()["message"].to_string();
-            assert!(answer.status == 400 && message.contains(field), "{path} {body}: {message}");
-        }
-    }
-}
