@@ -3,8 +3,10 @@
 use axum::http::HeaderName;
 use axum::http::request::Parts;
 use postrider_actors::domain::WorkspaceId;
+use postrider_actors::domain::json::readable;
 use postrider_actors::{SetSmsError, SmsReceipt, SmsReceiptError, Workspace};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::edge::Edge;
@@ -68,7 +70,7 @@ pub(crate) struct ReceiptBody {
     status: String,
     /// The gateway's error code, a number or a text of digits. Others are passed over.
     #[schema(value_type = Option<i64>, example = 30007)]
-    error_code: Option<serde_json::Value>,
+    error_code: Option<Box<RawValue>>,
 }
 
 #[utoipa::path(
@@ -102,7 +104,7 @@ async fn take(call: Call<Workspace>) -> Answer {
         "failed" => false,
         _ => return Err(ApiError::field("status", "must be one of delivered, failed")),
     };
-    let error_code = body.error_code.and_then(|code| match code {
+    let error_code = body.error_code.and_then(|code| match readable(&code) {
         serde_json::Value::String(text) => text.parse().ok(),
         code => code.as_u64().and_then(|code| code.try_into().ok()),
     });

@@ -130,6 +130,11 @@ fn others() -> Vec<Case> {
     });
     let edited = json!({"edited": {"text": "b"}});
     all.push(Case { more: edited.clone(), ..case("edit", Value::Null, "", edited) });
+    let new = json!({"type": "text", "text": {"body": "b"}});
+    let changed = json!({"original_message_id": "wamid.0", "message": new});
+    all.push(case("edit", changed, "", json!({"message": new})));
+    let taken_back = json!({"original_message_id": "wamid.0"});
+    all.push(case("revoke", taken_back, "", Value::Null));
     all
 }
 
@@ -180,6 +185,8 @@ async fn each_type_is_kept_whole() {
             assert_eq!(shown["referral"], event["referral"]);
             assert_ne!(shown["content_truncated"], true);
         }
+        let names_another = case.part.get("original_message_id").is_some();
+        assert_eq!(event["context"]["message_id"].is_string(), names_another, "{}", case.kind);
         assert_eq!(event["referral"]["ctwa_clid"], "c1", "{}", event["referral"]);
         assert_eq!(event["referral"]["source_url"], "https://ad.example.com");
     }

@@ -145,3 +145,23 @@ async fn the_sandbox_writes_what_the_channel_reports_besides() {
         api.post(INBOUND, notice(refused)).await.check_field("content");
     }
 }
+
+#[tokio::test]
+async fn only_what_a_person_writes_or_chooses_is_a_code() {
+    let server = TestServer::start().await;
+    let api = server.workspace("acme").await;
+    let asked = api.post("/v1/otp/send", json!({"phone": PHONE, "mode": "inbound"})).await.ok();
+    let code = &asked["code"];
+    let card = json!({"name": {"formatted_name": code}});
+    for (kind, given) in [
+        ("location", json!({"latitude": 62.5, "longitude": 2.5, "name": code})),
+        ("contacts", json!({"contacts": [card]})),
+    ] {
+        written(&api, json!({"type": kind, "content": given})).await;
+    }
+    let path = format!("/v1/otp/{}", asked["request_id"].as_str().unwrap());
+    assert_eq!(api.get(&path).await.ok()["status"], "active");
+    let chosen = json!({"text": code, "payload": "p"});
+    written(&api, json!({"type": "button", "content": chosen})).await;
+    assert_eq!(api.get(&path).await.ok()["status"], "verified");
+}

@@ -1,5 +1,7 @@
 //! Pure: verifies callbacks of the provider and parses their items.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -27,7 +29,9 @@ use super::{CloudApiNumber, ProviderId, body};
 const ID_BYTES_MAX: usize = 512;
 /// The maximum number of bytes of the type of a file.
 const MIME_TYPE_BYTES_MAX: usize = 127;
-/// The type of a file for which the provider gives no valid one.
+/// Fractions of seconds are read below this: the year 9999.
+const SECONDS_MAX: f64 = 253_402_300_800.0;
+/// What a file is that the provider gives no good type of.
 pub(super) const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 mod content;
@@ -75,13 +79,18 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Parses a time in Unix seconds, as text or number.
+/// Reads a time: Unix seconds as text or number, with a fraction or without, or RFC 3339.
 fn timestamp(value: &Value) -> Option<Timestamp> {
-    let seconds: u64 = match value {
-        Value::String(text) => text.parse().ok()?,
-        value => value.as_u64()?,
-    };
-    seconds.checked_mul(1000).map(Timestamp::from_millis)
+    let text = value.as_str();
+    if let Some(at) = text.and_then(|text| text.parse().ok()) {
+        return Some(at);
+    }
+    let whole = text.map_or_else(|| value.as_u64(), |text| text.parse().ok());
+    let whole = whole.or_else(|| {
+        let seconds = text.map_or_else(|| value.as_f64(), |text| text.parse().ok());
+        seconds.filter(|seconds| (0.0..SECONDS_MAX).contains(seconds)).map(|it| it as u64)
+    });
+    whole?.checked_mul(1000).map(Timestamp::from_millis)
 }
 
 /// Returns a text, cut to `chars_max` characters: strangers write these texts.
@@ -100,9 +109,15 @@ fn name(value: &Value) -> Option<Box<str>> {
     text_of(value, NAME_CHARS_MAX).map(|name| printable::harmless(&name).into())
 }
 
-/// Returns an id; `None` if it is too long.
+/// Reads an id, a text or a whole number; `None` if it is too long.
 fn id(value: &Value) -> Option<Box<str>> {
-    value.as_str().filter(|id| id.len() <= ID_BYTES_MAX).map(Box::from)
+    digits(value).filter(|id| id.len() <= ID_BYTES_MAX).map(Box::from)
+}
+
+/// The text that a value is, or the digits of a whole number.
+fn digits(value: &Value) -> Option<Cow<'_, str>> {
+    let number = || value.as_u64().map(|number| number.to_string().into());
+    value.as_str().map(Cow::from).or_else(number)
 }
 
 /// Parses a report on a message.
@@ -130,7 +145,7 @@ pub(super) fn status(value: &Value) -> Option<StatusUpdate> {
 
 /// Parses a phone in the provider's form.
 fn phone(value: &Value) -> Option<Phone> {
-    value.as_str().and_then(body::phone)
+    digits(value).and_then(|digits| body::phone(&digits))
 }
 
 /// Parses the provider's id of a person.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ::http::Uri;
-use postrider_domain::Timestamp;
+use postrider_domain::{Timestamp, json};
 use postrider_runtime::Clock;
 use serde_json::Value;
 
@@ -139,5 +139,6 @@ async fn ask(number: &CloudApiNumber, id: &str, rest: &str) -> Result<Value, Lis
         return Err(ListError::Unreachable);
     }
     succeeded(&answer)?;
-    serde_json::from_slice(&answer.body).map_err(|_| ListError::Unreadable)
+    let text = str::from_utf8(&answer.body).ok();
+    text.and_then(json::given).ok_or(ListError::Unreadable)
 }

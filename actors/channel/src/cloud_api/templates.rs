@@ -1,9 +1,11 @@
 //! Lists an account's templates.
 
 use ::http::Uri;
+use postrider_domain::json;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::callback::WORD_CHARS_MAX;
 use crate::{Failure, FailureClass};
@@ -69,7 +71,7 @@ impl From<NoAnswer> for ListError {
 
 #[derive(Deserialize)]
 struct Page {
-    data: Vec<Value>,
+    data: Vec<Box<RawValue>>,
     paging: Option<Paging>,
 }
 
@@ -97,7 +99,7 @@ impl CloudApiNumber {
         let mut after = None;
         for _ in 0..PAGES_MAX {
             let page = self.page(after.as_deref()).await?;
-            templates.extend(page.data.iter().filter_map(listed));
+            templates.extend(page.data.iter().filter_map(|it| listed(&json::readable(it))));
             after = match page.paging {
                 Some(Paging { cursors: Some(cursors), next: Some(_) }) => cursors.after,
                 _ => None,

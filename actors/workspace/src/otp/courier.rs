@@ -252,9 +252,9 @@ fn judged(answer: Answer) -> Called {
         Answer::None(_) => return Ended(TryStatus::Unknown, None),
     };
     let text = text.map(|text| text.body).unwrap_or_default();
-    let body = serde_json::from_slice::<serde_json::Value>(&json::mended(text.as_bytes()));
-    // A body that is not JSON may be the page of a proxy in between.
-    let is_broken = body.is_err() && !text.trim().is_empty();
+    let body = json::given(&text);
+    // What is no JSON may be the page of a proxy in between.
+    let is_broken = body.is_none() && !text.trim().is_empty();
     let body = body.unwrap_or_default();
     match status {
         200..=299 if is_broken => Ended(TryStatus::Unknown, None),

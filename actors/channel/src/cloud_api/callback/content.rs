@@ -10,8 +10,10 @@ use crate::inbound_content::InboundContent;
 /// The type of contact cards, whose part is a list.
 const CARDS: &str = "contacts";
 /// Fields of a file that are the provider's own, or reported elsewhere.
-const OF_THE_PROVIDER: [&str; 3] = ["id", "url", "sha256"];
-/// The fields of messages of each type: their writer, their time, and their context.
+const OF_THE_PROVIDER: [&str; 4] = ["id", "url", "sha256", CHANGED];
+/// The field of an edit or a deletion that names the message.
+const CHANGED: &str = "original_message_id";
+/// What messages of each type have: who wrote them, when, and what they are about.
 const OF_EVERY_MESSAGE: [&str; 9] = [
     "id",
     "from",
@@ -137,11 +139,13 @@ fn interactive(mut part: Map<String, Value>) -> Map<String, Value> {
     part
 }
 
-/// Returns the provider's id of the message that one answers, or to which it is a reaction.
+/// The provider's id of the message that one answers, reacts to, edits or deletes.
 pub(super) fn about(message: &Value) -> Option<Box<str>> {
-    match message["type"].as_str() {
-        Some("reaction") => id(&message["reaction"]["message_id"]),
-        _ => id(&message["context"]["id"]),
+    let kind = message["type"].as_str().unwrap_or_default();
+    match (kind, &message[kind][CHANGED]) {
+        ("reaction", _) => id(&message["reaction"]["message_id"]),
+        (_, Value::Null) => id(&message["context"]["id"]),
+        (_, changed) => id(changed),
     }
 }
 

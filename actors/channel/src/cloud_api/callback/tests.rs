@@ -267,17 +267,38 @@ fn notices_and_choices_are_parsed_and_nobody_wrote_them() {
 }
 
 #[test]
+fn numbers_are_read_as_texts_and_texts_as_numbers() {
+    let written = |from: Value, id: Value, at: Value| json!({"from": from, "id": id, "timestamp": at, "type": "text", "text": {"body": "STOP"}});
+    let (from, id) = (|| json!("16505551234"), || json!("wamid.a"));
+    let callback = messages(json!({"messages": [
+        written(json!(16_505_551_234_u64), id(), json!("1749416383")),
+        written(from(), json!(77), json!(1_749_416_383)),
+        written(from(), id(), json!(1_749_416_383.25)),
+        written(from(), id(), json!("1749416383.9")),
+        written(from(), id(), json!("2025-06-08T20:59:43Z")),
+    ]}));
+    assert_eq!(callback.inbound.len(), 5);
+    for message in callback.inbound {
+        assert_eq!(message.from.map(Phone::as_u64), Some(16_505_551_234));
+        assert_eq!(message.at.as_secs(), 1_749_416_383);
+    }
+}
+
+#[test]
 fn one_broken_item_does_not_fail_the_others() {
     let good = json!({
         "id": "w", "status": "sent", "timestamp": 1, "biz_opaque_callback_data": OTP
     });
     let mut broken = Vec::new();
     for (name, value) in [
-        ("id", json!(7)),
+        ("id", json!([7])),
         ("status", json!("warning")),
         ("status", json!(null)),
         ("timestamp", json!("soon")),
         ("timestamp", json!(-1)),
+        ("timestamp", json!("-1.5")),
+        ("timestamp", json!("NaN")),
+        ("timestamp", json!(1e300)),
         ("biz_opaque_callback_data", json!("somebody else's")),
         ("biz_opaque_callback_data", json!(null)),
     ] {
