@@ -96,6 +96,41 @@ async fn who_hides_the_phone_has_a_contact_and_a_conversation_and_gets_replies()
 }
 
 #[tokio::test]
+async fn a_phone_that_was_merely_written_into_a_contact_gets_no_replies() {
+    const VICTIM: &str = "+16505559999";
+    let rig = Rig::new().await;
+    let api = reader(&rig).await;
+    let at = seconds(&rig).await;
+    let names = json!({"from_user_id": USER});
+    assert_eq!(post(&rig, &wrote(&names, "wamid.a", "Hi", at)).await.status, 200);
+    let wrote_first = received(&rig).await.pop().unwrap();
+    let id = |name: &str| wrote_first[name].as_str().unwrap().to_owned();
+    let change = json!({"name": "Sheena", "phone": VICTIM});
+    api.send_json("PATCH", &format!("/v1/contacts/{}", id("contact_id")), &change).await.ok();
+    let conversation = format!("/v1/conversations/{}", id("conversation_id"));
+    let reply = json!({"type": "text", "text": "Hello"});
+    let replied = async |count: usize| {
+        assert_eq!(api.get(&conversation).await.ok()["reply_window"]["open"], true);
+        api.post(&format!("{conversation}/messages"), &reply).await.ok();
+        eventually("it is sent", || async { (rig.fake.accepted().len() == count).then_some(()) })
+            .await;
+        let body = rig.fake.accepted().pop().unwrap().body;
+        assert_eq!((&body["recipient"], body.get("to")), (&json!(USER), None));
+    };
+    replied(1).await;
+    assert_eq!(post(&rig, &wrote(&names, "wamid.b", "Still me", at)).await.status, 200);
+    replied(2).await;
+    let text = json!({"to": VICTIM, "type": "text", "text": "Hello"});
+    rig.api.post("/v1/messaging/send", &text).await.check(422, "UNPROCESSABLE");
+    // Once the channel names the phone with the id, it is theirs.
+    let both = json!({"from": &VICTIM[1..], "from_user_id": USER});
+    assert_eq!(post(&rig, &wrote(&both, "wamid.c", "Me", at)).await.status, 200);
+    api.post(&format!("{conversation}/messages"), &reply).await.ok();
+    eventually("it is sent", || async { (rig.fake.accepted().len() == 3).then_some(()) }).await;
+    assert_eq!(rig.fake.accepted().pop().unwrap().body["to"], VICTIM[1..]);
+}
+
+#[tokio::test]
 async fn a_recipient_is_named_by_phone_or_by_id() {
     let rig = Rig::new().await;
     let text = |names: Value| {

@@ -130,3 +130,77 @@ async fn what_was_written_before_a_change_opens_no_window_after_it() {
     says(NEW, Some("US.B2"), "wamid.new", changed_at + 1).await;
     rig.api.post("/v1/messaging/send", &text(NEW)).await.ok();
 }
+
+#[tokio::test]
+async fn an_id_that_stays_opens_no_window_of_a_number_that_came_later() {
+    let rig = Rig::new().await;
+    let now = rig.server.demo().get("/v1/sandbox/clock").await.ok()["now"].clone();
+    let changed_at = crate::support::millis(now.as_str().unwrap()) / 1000;
+    let says = async |from: Option<&str>, id: &str, at: u64| {
+        let mut said = wrote("106", &from.unwrap_or(OLD)[1..], id, "Hi");
+        let message = &mut said["entry"][0]["changes"][0]["value"]["messages"][0];
+        message["timestamp"] = at.to_string().into();
+        message["from_user_id"] = "US.A1".into();
+        if from.is_none() {
+            message.as_object_mut().unwrap().remove("from");
+        }
+        assert_eq!(post(&rig, &said).await.status, 200);
+    };
+    says(Some(OLD), "wamid.first", changed_at - 60).await;
+    assert_eq!(post(&rig, &changed_number("wamid.s", (OLD, NEW), changed_at)).await.status, 200);
+    says(None, "wamid.late", changed_at - 30).await;
+    rig.api.post("/v1/messaging/send", &text(NEW)).await.check(422, "UNPROCESSABLE");
+    let by_id = json!({"recipient": "US.A1", "type": "text", "text": "Hello"});
+    rig.api.post("/v1/messaging/send", &by_id).await.ok();
+    says(Some(NEW), "wamid.new", changed_at + 1).await;
+    rig.api.post("/v1/messaging/send", &text(NEW)).await.ok();
+}
+
+/// Somebody gets the number that another gave up, and writes before the notice of that comes.
+#[tokio::test]
+async fn a_late_notice_does_not_make_one_of_two_people() {
+    let rig = Rig::new().await;
+    let now = rig.server.demo().get("/v1/sandbox/clock").await.ok()["now"].clone();
+    let now = crate::support::millis(now.as_str().unwrap()) / 1000;
+    let says = async |(from, user_id): (&str, &str), id: &str, text: &str, at: u64| {
+        let mut said = wrote("106", &from[1..], id, text);
+        let message = &mut said["entry"][0]["changes"][0]["value"]["messages"][0];
+        message["timestamp"] = at.to_string().into();
+        message["from_user_id"] = user_id.into();
+        assert_eq!(post(&rig, &said).await.status, 200);
+    };
+    let (before, after, newcomer) = ((OLD, "US.C1"), (NEW, "US.C2"), (OLD, "US.D1"));
+    says(before, "wamid.c", "It is C", now - 100).await;
+    says(newcomer, "wamid.d", "It is D", now - 10).await;
+    let mut notice = changed_number("wamid.s", (OLD, NEW), now - 60);
+    let system = &mut notice["entry"][0]["changes"][0]["value"]["messages"][0]["system"];
+    system["user_id"] = "US.C2".into();
+    system["previous_user_id"] = "US.C1".into();
+    assert_eq!(post(&rig, &notice).await.status, 200);
+    says(newcomer, "wamid.stop", "STOP", now - 5).await;
+    says(after, "wamid.c2", "It is C again", now - 4).await;
+    let received = rig.api.get("/v1/events?type=message.received").await.ok();
+    let rows = received["data"].as_array().unwrap();
+    let [first, _, stop, again] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!(first["data"]["contact_id"], again["data"]["contact_id"]);
+    assert_ne!(first["data"]["contact_id"], stop["data"]["contact_id"]);
+    let names = |row: &Value| (row["data"]["from"].clone(), row["data"]["user_id"].clone());
+    assert_eq!(names(stop), (json!(OLD), json!("US.D1")));
+    assert_eq!(names(again), (json!(NEW), json!("US.C2")));
+    let out = |phone: &str| format!("/v1/suppressions?phone=%2B{}", &phone[1..]);
+    assert_eq!(rig.api.get(&out(OLD)).await.ok()["total"], 1);
+    assert_eq!(rig.api.get(&out(NEW)).await.ok()["total"], 0);
+    rig.api.post("/v1/messaging/send", &text(NEW)).await.ok();
+    // A late notice of another id, which names the number that is the newcomer's, leaves it theirs.
+    let mut notice = changed_number("wamid.t", (OLD, NEW), now - 50);
+    let system = &mut notice["entry"][0]["changes"][0]["value"]["messages"][0]["system"];
+    *system = json!({"type": "user_changed_user_id", "body": "b",
+        "previous_user_id": "US.C2", "user_id": "US.C3"});
+    assert_eq!(post(&rig, &notice).await.status, 200);
+    says((NEW, "US.C3"), "wamid.c3", "It is C", now - 3).await;
+    says(newcomer, "wamid.d3", "It is D", now - 2).await;
+    let received = rig.api.get("/v1/events?type=message.received").await.ok();
+    let rows = received["data"].as_array().unwrap();
+    assert_eq!(rows[4]["data"]["contact_id"], first["data"]["contact_id"]);
+    assert_eq!(rows[5]["data"]["contact_id"], stop["data"]["contact_id"]);
+}

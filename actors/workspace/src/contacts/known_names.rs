@@ -158,9 +158,21 @@ fn named_with(
     Ok(Some((of, Timestamp::from_millis(u64::from_be_bytes(*at)))))
 }
 
-/// Stores that the channel reported a phone and an id as one person's at that moment.
-///
-/// Returns whether the report is new. A later report stays.
+/// Checks whether the channel has named a phone after a moment with an id other than these. Then it
+/// is another person's phone since.
+pub(crate) fn is_passed_on(
+    context: &Context<'_>,
+    phone: Phone,
+    at: Timestamp,
+    ids: [Option<&UserId>; 2],
+) -> Result<bool, Unavailable> {
+    let is = |of, id: &UserId| hash(&id.clone().into()) == of;
+    let named = named_with(context, phone)?.filter(|(_, named_at)| *named_at > at);
+    Ok(named.is_some_and(|(of, _)| !ids.into_iter().flatten().any(|id| is(of, id))))
+}
+
+/// The channel reported at that moment that a phone and an id are one person's. Returns whether
+/// that is news. What a later report says stays.
 pub(crate) fn remember(
     context: &mut Context<'_>,
     phone: Phone,
@@ -201,7 +213,14 @@ pub(crate) fn change(
     if changed_to(context, name)?.is_none_or(|(_, last)| last <= at) {
         let key = moved_key(&context.core.id, name);
         context.put(Table::Aliases, key, ReportedNames { at, names: names.clone() }.encode());
-        forget_report(context, name);
+        let reported_at = match name {
+            PartyId::Phone(phone) => named_with(context, *phone)?.map(|(_, named_at)| named_at),
+            PartyId::User(id) => phone_of(context, id)?.map(|(_, reported_at)| reported_at),
+        };
+        // A later report is of the person who has the name since.
+        if reported_at.is_some_and(|reported_at| reported_at <= at) {
+            forget_report(context, name);
+        }
     }
     Ok(())
 }

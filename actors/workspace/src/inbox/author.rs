@@ -90,7 +90,9 @@ pub(super) fn of(
     let phones = other.into_iter().chain(own).chain(phone).map(PartyId::from);
     let parties: Vec<_> = phones.chain(contact.user_id.clone().map(PartyId::from)).collect();
     let others = contact.parties().into_iter().filter(|name| !parties.contains(name)).collect();
-    let windows = windows(context, &contact, (&written, &parties), inbound.at)?;
+    let mut windows = windows(context, &contact, (&written, &parties), inbound.at)?;
+    // Anybody may write a phone into a contact: it was not the phone that this came from.
+    windows.retain(|name| name.phone().is_none() || proven.contains(name));
     Ok(Some(Author { contact, phone, proven, parties, others, windows }))
 }
 

@@ -198,7 +198,29 @@ fn hand_over(
     name(context, contact, names)
 }
 
-/// Gives a contact these names, which no other contact has. Returns the changed contact.
+/// Takes from a contact its phone, which another person has since a moment, and the ids that the
+/// channel has named with it since then. The contact has this id.
+pub(super) fn leave_to_newcomer(
+    context: &mut Context<'_>,
+    contact: &Contact,
+    phone: Phone,
+    at: Timestamp,
+    user_id: Option<UserId>,
+) -> Result<(), Unavailable> {
+    let mut former_ids = Vec::new();
+    for id in contact.former_ids.iter().chain(&contact.user_id) {
+        let named = known_names::phone_of(context, id)?;
+        let is_newcomers = named.is_some_and(|(named, since)| named == phone && since > at);
+        if !is_newcomers && Some(id) != user_id.as_ref() {
+            former_ids.push(id.clone());
+        }
+    }
+    let updated_at = context.now();
+    let left = Contact { phone: None, user_id, former_ids, updated_at, ..contact.clone() };
+    put_changed(context, contact, &left)
+}
+
+/// Gives a contact these names, which nobody else has. Returns what it is then.
 pub(super) fn name(
     context: &mut Context<'_>,
     contact: &Contact,

@@ -34,9 +34,12 @@ pub(crate) fn take(
     }
     let at = notice.at.unwrap_or(context.now());
     let new = known_names::later(context, notice.new.clone(), at)?;
-    let changed = IdentityChange { new: new.clone(), ..notice.clone() };
     if notice.old != new && !is_outdated(context, notice, at)? {
-        apply(context, &changed, at)?;
+        let changed = IdentityChange { new: new.clone(), ..notice.clone() };
+        let changed = without_passed_on(context, changed, at)?;
+        if !changed.old.is_empty() {
+            apply(context, &changed, at)?;
+        }
     }
     if let (Some(phone), Some(id)) = (notice.new.phone, &notice.new.user_id) {
         identity::prove(context, phone, id, at)?;
@@ -65,6 +68,38 @@ fn is_outdated(
         }
     }
     Ok(false)
+}
+
+/// Takes the old phone out of a late notice if another person has written by it since.
+///
+/// Until then that person's id counted as another one of the contact. It leaves the contact with
+/// the phone, so their next message makes a contact of their own.
+fn without_passed_on(
+    context: &mut Context<'_>,
+    mut notice: IdentityChange,
+    at: Timestamp,
+) -> Result<IdentityChange, Unavailable> {
+    let (old, new) = (&notice.old, &notice.new);
+    let Some(phone) = old.phone.filter(|phone| new.phone != Some(*phone)) else {
+        return Ok(notice);
+    };
+    let phone = phone_aliases::writer(context, phone)?.phone;
+    let ids = [old.user_id.as_ref(), new.user_id.as_ref()];
+    if !known_names::is_passed_on(context, phone, at, ids)? {
+        return Ok(notice);
+    }
+    if old.user_id.is_none() {
+        for new in new.parties() {
+            suppressions::follow(context, &new, &phone.into())?;
+        }
+    } else if new.phone.is_some()
+        && let Some(contact) = old_contact(context, old)?
+        && contact.phone == Some(phone)
+    {
+        identity::leave_to_newcomer(context, &contact, phone, at, old.user_id.clone())?;
+    }
+    notice.old.phone = None;
+    Ok(notice)
 }
 
 /// Gives the contact that has the old names the new ones.

@@ -1,8 +1,8 @@
 //! Messages that contacts write to a number.
 //!
 //! The provider reports a message more than once. [`Table::Received`] remembers each under
-//! `workspace ‖ 0 ‖ message id` for a while. The id is derived from the provider's id. The value
-//! names the window that the message opened.
+//! `workspace ‖ 0 ‖ message id` for a while; the id is worked out from what the provider calls it.
+//! The value names the windows of its author.
 
 use crate::broadcasts::{reply_attribution, reply_lookup};
 use std::ops::ControlFlow;
@@ -70,14 +70,13 @@ pub(super) fn take(
     Ok(file)
 }
 
-/// Returns the names of the windows that a message opened, those of phones first.
+/// The names of the windows that an author has or may have, those of phones first.
 fn window_names(line: NumberId, parties: &[PartyId]) -> Vec<u8> {
     parties.iter().flat_map(|party| service_window::own_key(line, party)).collect()
 }
 
-/// Carries out all effects of a contact's message, which arrives here exactly once.
-///
-/// Returns the names for which it opened a window, and its file.
+/// Everything that a contact's message sets off. Each message comes here exactly once. Returns the
+/// names of its author, and its file.
 fn received_first(
     context: &mut Context<'_>,
     received: Received<'_>,
@@ -124,7 +123,7 @@ fn received_first(
     }
     let phone = phone.map(|phone| phone.to_string());
     context.effects.emit(context.now(), event(received, &conversation, &contact, phone));
-    Ok((windows, media.map(|media| media.media_id)))
+    Ok((parties, media.map(|media| media.media_id)))
 }
 
 fn event(

@@ -1,15 +1,18 @@
 //! Replying in a conversation, by message or by mail.
 
 use postrider_channel::Failure;
+use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ConversationId, Email, EventData, MessageId, PartyId, SenderNotes};
 use postrider_runtime::random;
 
 use crate::Workspace;
+use crate::contacts::{Contact, known_names};
 use crate::conversations::change::{answered, find_with_contact, once_answered};
-use crate::conversations::{emit, find, put};
+use crate::conversations::{Conversation, emit, find, put};
 use crate::core::command::{Command, Context, Footprint};
 use crate::email;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use crate::messages::service_window;
 use crate::messages::{
     MessageContent, MessageSent, ReplyError, Send, SendMessage, SendMessageError, Uploaded,
 };
@@ -96,8 +99,7 @@ impl Command for Reply {
             let reply = (&content, notes);
             return email::reply(context, of, contact.phone, reply, unique, mail_from.as_ref());
         }
-        let by_id = contact.user_id.clone().map(PartyId::from);
-        let to = contact.phone.map(PartyId::from).or(by_id).ok_or(ReplyError::NoPhone)?;
+        let to = recipient(context, &conversation, &contact)?.ok_or(ReplyError::NoPhone)?;
         let counted = answered(context, &conversation)?;
         let message = SendMessage { to, content, answers, notes, from: None };
         let through = conversation.number;
@@ -115,4 +117,30 @@ impl Command for Reply {
         }
         Ok(sent)
     }
+}
+
+/// Returns the name to which a reply goes: the phone, or else the id.
+///
+/// Anybody may write a phone into a contact. So the reply goes to the id if only the id has written
+/// and the channel has not named the phone with it.
+fn recipient(
+    context: &Context<'_>,
+    conversation: &Conversation,
+    contact: &Contact,
+) -> Result<Option<PartyId>, Unavailable> {
+    let id = contact.user_id.clone();
+    let (phone, id) = match (contact.phone, id) {
+        (Some(phone), Some(id)) => (phone, id),
+        (phone, id) => return Ok(phone.map(PartyId::from).or(id.map(PartyId::from))),
+    };
+    if known_names::proven_phone(context, &id)? == Some(phone) {
+        return Ok(Some(phone.into()));
+    }
+    let [phone, id] = [PartyId::from(phone), PartyId::from(id)];
+    let has_written = |name| match conversation.number {
+        Some(number) => service_window::last(context, number, name).map(|last| last.is_some()),
+        None => Ok(false),
+    };
+    let is_only_id = has_written(&id)? && !has_written(&phone)?;
+    Ok(Some(if is_only_id { id } else { phone }))
 }

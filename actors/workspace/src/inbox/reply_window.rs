@@ -53,13 +53,10 @@ impl Workspace {
         of: &[ConversationView],
     ) -> Result<Vec<ReplyWindow>, Unavailable> {
         let names = |(conversation, contact): &ConversationView| {
-            let by_id = contact.user_id.clone().map(PartyId::from);
-            // The order is that of a reply's recipient.
-            let to = contact.phone.map(PartyId::from).or(by_id);
-            (is_by_mail(conversation), to)
+            (is_by_mail(conversation), contact.names().parties())
         };
         let asked: Vec<_> = of.iter().map(names).collect();
-        if asked.iter().all(|(by_mail, to)| *by_mail || to.is_none()) {
+        if asked.iter().all(|(by_mail, names)| *by_mail || names.is_empty()) {
             return Ok(asked.iter().map(|(by_mail, _)| without_number(*by_mail)).collect());
         }
         self.read(move |store, workspace| read(store, workspace, &asked)).await
@@ -77,16 +74,20 @@ const fn without_number(by_mail: bool) -> ReplyWindow {
 fn read(
     store: &dyn View,
     workspace: &WorkspaceId,
-    asked: &[(bool, Option<PartyId>)],
+    asked: &[(bool, Vec<PartyId>)],
 ) -> Result<Vec<ReplyWindow>, StoreError> {
     let numbers = records::load(store, workspace)?.map(|found| found.numbers).unwrap_or_default();
     let known_by: Vec<[NumberId; 2]> = numbers.iter().map(|it| [it.line(), it.id]).collect();
-    let window = |(by_mail, to): &(bool, Option<PartyId>)| {
-        let Some(to) = to.as_ref().filter(|_| !by_mail) else {
+    let window = |(by_mail, names): &(bool, Vec<PartyId>)| {
+        if *by_mail || names.is_empty() {
             return Ok(without_number(*by_mail));
-        };
-        let end = service_window::latest_end(store, workspace, &known_by, to)?;
-        Ok(end.map_or(ReplyWindow::Closed, ReplyWindow::Until))
+        }
+        // A reply goes to one of the names, to which the person has written.
+        let mut latest = None;
+        for name in names {
+            latest = latest.max(service_window::latest_end(store, workspace, &known_by, name)?);
+        }
+        Ok(latest.map_or(ReplyWindow::Closed, ReplyWindow::Until))
     };
     asked.iter().map(window).collect()
 }
