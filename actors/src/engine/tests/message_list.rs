@@ -361,7 +361,7 @@ impl Run {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: cases(16),
+        cases: cases(8),
         max_shrink_iters: 500,
         failure_persistence: None,
         ..ProptestConfig::default()

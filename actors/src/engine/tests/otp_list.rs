@@ -338,7 +338,7 @@ impl Run {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: cases(24),
+        cases: cases(10),
         max_shrink_iters: 500,
         failure_persistence: None,
         ..ProptestConfig::default()
