@@ -9,10 +9,8 @@ use crate::table;
 #[cfg(test)]
 mod tests;
 
-/// The number of the data format that this version writes, and the highest one that it reads. In
-/// format 1 the records of messages and events are JSON; in format 2 frequent ones are stored by
-/// their fields.
-pub const DATA_FORMAT: u16 = 2;
+/// The number of the data format that this version writes, and the highest one that it reads.
+pub const DATA_FORMAT: u16 = 1;
 
 /// The body of a claim: the identity of the new writer.
 #[derive(Debug, Clone, PartialEq, Eq)]

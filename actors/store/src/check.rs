@@ -26,11 +26,9 @@ use crate::{FjallOptions, MarkedView, Position, StoreError};
 /// The contents of a data directory, and its problems.
 #[derive(Debug)]
 pub struct DirectoryCheck {
-    /// The format of the directory.
-    pub format: u64,
-    /// The log; `None` in format 1, which has none.
-    pub log: Option<CheckedLog>,
-    /// The view; `None` if it cannot be opened.
+    /// The log.
+    pub log: CheckedLog,
+    /// The view; `None` when it cannot be opened.
     pub view: Option<CheckedView>,
     /// The checkpoints, the newest one first.
     pub checkpoints: Vec<CheckedCheckpoint>,
@@ -135,12 +133,9 @@ struct Needs {
 /// [`DirectoryError`]: there is no data, it is in use, a newer version wrote it, or a file of it
 /// cannot be read at all.
 pub fn check(dir: &Path, deep: bool) -> Result<DirectoryCheck, DirectoryError> {
-    let Some(format) = directory::format(dir)? else {
+    if !directory::has_data(dir)? {
         let none = format!("there is no data in {}", dir.display());
         return Err(StoreError::Failed(none).into());
-    };
-    if format == 1 {
-        return records::of_format_1(dir);
     }
     let mut problems = Vec::new();
     let view = records::open(dir, &mut problems)?;
@@ -169,8 +164,7 @@ pub fn check(dir: &Path, deep: bool) -> Result<DirectoryCheck, DirectoryError> {
         }
         (true, Some(_)) => Some(Deep::NotPossible("there are problems already".into())),
     };
-    let (log, view) = (Some(log), checked);
-    Ok(DirectoryCheck { format, log, view, checkpoints, snapshots, deep, problems })
+    Ok(DirectoryCheck { log, view: checked, checkpoints, snapshots, deep, problems })
 }
 
 /// Adds the problems of snapshots. A damaged one costs time; if none is whole, it may cost more.

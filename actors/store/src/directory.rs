@@ -1,12 +1,8 @@
 //! The data directory: its format, and the log, the view and the snapshots in it.
 //!
 //! `format` holds the number of the layout. `log/` has the log, `view/` the records, `snapshots/`
-//! what actors keep in memory. Where a version before format 2 had the directory `store`, there is
-//! a file of that name, so that such a version fails and does not start with nothing. Format 3 has
-//! the same layout; single messages and their events are stored by their fields, which versions
-//! that know format 2 only would take for damaged JSON.
+//! what actors keep in memory.
 
-mod convert;
 pub(crate) mod rebuild;
 
 #[cfg(test)]
@@ -22,12 +18,10 @@ use crate::fjall::FjallView;
 use crate::log_store::{LogStore, Writes};
 use crate::rebuilding::Rebuilding;
 use crate::snapshot::{SnapshotDir, SnapshotError};
-use crate::{FjallOptions, FjallStore, MarkedView, Store, StoreError};
+use crate::{FjallOptions, MarkedView, StoreError};
 
-/// The format that this version writes, and the newest one that it reads.
-pub const FORMAT: u64 = 3;
-/// The first format of this layout. A start makes it [`FORMAT`] and leaves the records as they are.
-const FIRST_WITH_LOG: u64 = 2;
+/// The format that this version writes, and the only one that it reads.
+pub const FORMAT: u64 = 1;
 
 pub(crate) const FORMAT_FILE: &str = "format";
 pub(crate) const LOG: &str = "log";
@@ -42,10 +36,6 @@ pub(crate) const IMPORT: &str = "import.tmp";
 const HELD: &str = "held";
 /// The file of a repair that exchanges names.
 pub(crate) const REPAIR: &str = "repair";
-/// The directory of format 1, and the file that is there since.
-pub(crate) const STORE: &str = "store";
-const STORE_TEXT: &str = "The data is in the directories log and view, and `format` has its \
-                          format. A version that does not know it must not start here.";
 
 /// The options for opening a data directory.
 #[derive(Debug, Clone)]
@@ -63,7 +53,7 @@ pub struct DirectoryOptions {
 /// The reason why a data directory cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// The log, the view, or the store of format 1.
+    /// The log or the view.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The snapshots.
@@ -73,7 +63,7 @@ pub enum DirectoryError {
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// A newer version wrote it.
-    #[error("the data directory has format {found}; this version knows formats up to {FORMAT}")]
+    #[error("the data directory has format {found}; this version knows format {FORMAT}")]
     NewerFormat {
         /// Its format.
         found: u64,
@@ -81,14 +71,6 @@ pub enum DirectoryError {
     /// It has contents that no version leaves behind.
     #[error("the data directory cannot be used: {0}")]
     Unclear(String),
-    /// Converting it needs more space.
-    #[error("to convert the data directory, {needed} bytes must be free, and {free} are")]
-    NoSpace {
-        /// How many bytes are needed.
-        needed: u64,
-        /// How many there are.
-        free: u64,
-    },
     /// A file of it cannot be read or written.
     #[error("{what}: {source}")]
     File {
@@ -99,31 +81,15 @@ pub enum DirectoryError {
     },
 }
 
-/// Writes a snapshot of the state at the last position of a log. A log of format 1 is removed after
-/// its conversion.
-pub type Fold<'a> = &'a dyn Fn(&SnapshotDir, &dyn Store) -> Result<(), DirectoryError>;
-
-/// The kind of a directory's contents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
-    /// It has no data.
-    Nothing,
-    /// It has a store of format 1.
-    Store,
-    /// It has a log and a view in this format. The last steps of a conversion may be missing.
-    View(u64),
-}
-
-/// Opens the directory for writing: makes what is missing, and converts an earlier format.
+/// Opens the directory for writing, and makes what is missing.
 ///
 /// # Errors
 /// See [`DirectoryError`].
 pub fn open(
     dir: &Path,
     options: &DirectoryOptions,
-    fold: Fold<'_>,
 ) -> Result<(LogStore, SnapshotDir), DirectoryError> {
-    open_reporting(dir, options, fold, &Rebuilding::default())
+    open_reporting(dir, options, &Rebuilding::default())
 }
 
 /// Does the same, and reports the progress of a view that is rebuilt.
@@ -133,36 +99,20 @@ pub fn open(
 pub fn open_reporting(
     dir: &Path,
     options: &DirectoryOptions,
-    fold: Fold<'_>,
     rebuilding: &Rebuilding,
 ) -> Result<(LogStore, SnapshotDir), DirectoryError> {
     fs::create_dir_all(dir).map_err(|source| failed("the directory cannot be made", source))?;
-    let found = find(dir)?;
-    if found == Found::Store {
-        convert::convert(dir, options, fold)?;
-    }
-    finish(dir)?;
+    let is_new = !has_data(dir)?;
+    put_format(dir)?;
     let path = dir.join(VIEW);
-    let view = match found {
-        // It was closed just now.
-        Found::Store => FjallView::open_again(&path, options.view),
-        Found::Nothing => FjallView::open(&path, options.view),
-        Found::View(_) if !FjallView::is_there(&path) => {
-            Err(StoreError::Damaged("the view is missing".into()))
-        }
-        Found::View(_) => FjallView::open_existing(&path, options.view),
+    let view = if is_new {
+        FjallView::open(&path, options.view)
+    } else if FjallView::is_there(&path) {
+        FjallView::open_existing(&path, options.view)
+    } else {
+        Err(StoreError::Damaged("the view is missing".into()))
     };
-    if let Ok(view) = &view
-        && found != Found::Nothing
-    {
-        view.forget_frames()?;
-    }
     let store = rebuild::open_or_rebuild(dir, options, view, rebuilding)?;
-    if matches!(found, Found::View(before) if before < FORMAT) {
-        // Before anything is committed, which versions that know the earlier format cannot read.
-        put(dir, FORMAT_FILE, &FORMAT.to_string())?;
-        tracing::info!(dir = %dir.display(), "the data directory has format {FORMAT} now");
-    }
     Ok((store.syncing()?, SnapshotDir::open(dir.join(SNAPSHOTS))?))
 }
 
@@ -180,40 +130,14 @@ pub fn rebuild_if_unreadable(
     rebuild::rebuild_if_unreadable(dir, options, rebuilding)
 }
 
-/// Opens the directory while no server runs on it, and leaves its format as it is.
-///
-/// A caller that commits must begin an epoch first.
+/// Opens the directory while no server runs on it. Whoever commits must begin an epoch first.
 ///
 /// # Errors
 /// [`StoreError::Failed`] when there is no data; others of [`DirectoryError`].
-pub fn open_stopped(dir: &Path) -> Result<Box<dyn Store>, DirectoryError> {
-    match find(dir)? {
-        Found::Nothing => {
-            let none = format!("there is no store in {}", dir.display());
-            Err(StoreError::Failed(none).into())
-        }
-        Found::Store => {
-            Ok(Box::new(FjallStore::open_existing(&dir.join(STORE), FjallOptions::default())?))
-        }
-        Found::View(_) => Ok(Box::new(open_stopped_log(dir)?)),
-    }
-}
-
-/// Does the same for a directory of format 2 or later, which has a log.
-///
-/// # Errors
-/// Those of [`open_stopped`]; [`DirectoryError::Unclear`] when it is of format 1.
-pub fn open_stopped_log(dir: &Path) -> Result<LogStore, DirectoryError> {
-    match find(dir)? {
-        Found::Nothing => {
-            let none = format!("there is no data in {}", dir.display());
-            return Err(StoreError::Failed(none).into());
-        }
-        Found::Store => {
-            let what = "it has format 1: start this version on it once, which converts it";
-            return Err(DirectoryError::Unclear(what.into()));
-        }
-        Found::View(_) => {}
+pub fn open_stopped(dir: &Path) -> Result<LogStore, DirectoryError> {
+    if !has_data(dir)? {
+        let none = format!("there is no data in {}", dir.display());
+        return Err(StoreError::Failed(none).into());
     }
     let options = DirectoryOptions {
         writes: Writes::default(),
@@ -245,8 +169,11 @@ pub(crate) fn is_unfinished(dir: &Path) -> bool {
     dir.join(IMPORT).exists() && !dir.join(VIEW).exists()
 }
 
-/// Returns the contents of the directory.
-fn find(dir: &Path) -> Result<Found, DirectoryError> {
+/// Whether there is data in the directory.
+///
+/// # Errors
+/// [`DirectoryError`] when this version cannot use what is in it.
+pub(crate) fn has_data(dir: &Path) -> Result<bool, DirectoryError> {
     if dir.join(REPAIR).exists() {
         let unfinished = "a repair of it did not come to its end: run `postrider repair` again";
         return Err(DirectoryError::Unclear(unfinished.into()));
@@ -258,33 +185,15 @@ fn find(dir: &Path) -> Result<Found, DirectoryError> {
         );
         return Err(DirectoryError::Unclear(what));
     }
-    let format = format_of(dir)?;
-    let (has_view, has_store) = (dir.join(VIEW).is_dir(), dir.join(STORE).is_dir());
-    if has_store && (has_view || format.is_some()) {
-        let both = "it has data of two formats: `store` is a directory, as before format 2, and \
-                    there is `format` or `view`. One of them is a copy, or of an older version";
-        return Err(DirectoryError::Unclear(both.into()));
-    }
-    match format {
+    match format_of(dir)? {
         Some(found) if found > FORMAT => Err(DirectoryError::NewerFormat { found }),
-        Some(found @ FIRST_WITH_LOG..=FORMAT) => Ok(Found::View(found)),
+        Some(FORMAT) => Ok(true),
         Some(other) => Err(DirectoryError::Unclear(format!("there is no format {other}"))),
-        None if has_view => Ok(Found::View(FORMAT)),
-        None if has_store => Ok(Found::Store),
-        None => Ok(Found::Nothing),
+        None => Ok(dir.join(VIEW).is_dir()),
     }
 }
 
-/// Returns the format of the data in the directory; `None` if there is none.
-pub(crate) fn format(dir: &Path) -> Result<Option<u64>, DirectoryError> {
-    Ok(match find(dir)? {
-        Found::Nothing => None,
-        Found::Store => Some(1),
-        Found::View(format) => Some(format),
-    })
-}
-
-/// Returns whether the file exists that asks a start to hold everything back.
+/// Whether the file is there that asks a start to let nothing out.
 ///
 /// # Errors
 /// [`DirectoryError::File`] if that cannot be determined.
@@ -313,13 +222,10 @@ fn format_of(dir: &Path) -> Result<Option<u64>, DirectoryError> {
     text.trim().parse().map(Some).map_err(|_| unclear())
 }
 
-/// Says the format, and keeps versions out that do not know it.
-pub(crate) fn finish(dir: &Path) -> Result<(), DirectoryError> {
+/// Says the format, which keeps versions out that do not know it.
+pub(crate) fn put_format(dir: &Path) -> Result<(), DirectoryError> {
     if format_of(dir)?.is_none() {
         put(dir, FORMAT_FILE, &FORMAT.to_string())?;
-    }
-    if !dir.join(STORE).exists() {
-        put(dir, STORE, STORE_TEXT)?;
     }
     Ok(())
 }

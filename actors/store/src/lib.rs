@@ -45,7 +45,7 @@ pub use archive::{ArchiveCounts, ArchiveError, ArchiveHeader, ArchiveReader, Arc
 pub use checkpoints::{Checkpoint, CheckpointDir, CheckpointError};
 pub use crashing::{CrashOutcome, CrashingStore, Keep};
 pub use error::StoreError;
-pub use fjall::{FjallOptions, FjallStore, FjallView};
+pub use fjall::{FjallOptions, FjallView};
 pub use free_space::{DirectorySpace, FreeSpace};
 pub use log::{Figures, Frame, Group, Log, Position, Section};
 pub use log_store::timing::{Step, Timing};
@@ -65,8 +65,9 @@ pub use writer::{
     WriterStats,
 };
 
-/// The key of the epoch, which counts the openings of the log for writing: u64, big endian.
-pub(crate) const EPOCH_KEY: &[u8] = b"epoch";
+/// The key of the epoch where no log has it. It counts how often the store was opened for writing:
+/// u64, big endian.
+const EPOCH_KEY: &[u8] = b"epoch";
 
 /// A durable sequence of commits and the state that they add up to, written in one atomic batch.
 ///
@@ -92,7 +93,11 @@ pub trait Store: Log + View {
     /// # Errors
     /// Those of [`commit`](Self::commit); [`StoreError::Damaged`] when the epoch is not a number.
     fn begin_epoch(&self) -> Result<(u64, Position), StoreError> {
-        let epoch = epoch_of(self.get(Table::Meta, EPOCH_KEY)?)? + 1;
+        let damaged = || StoreError::Damaged("the epoch is not a number".into());
+        let epoch = match self.get(Table::Meta, EPOCH_KEY)? {
+            None => 1,
+            Some(bytes) => u64::from_be_bytes(bytes.try_into().map_err(|_| damaged())?) + 1,
+        };
         let change = Change::put(Table::Meta, EPOCH_KEY, epoch.to_be_bytes());
         self.commit(Group::new(None, &[change]))?;
         Ok((epoch, self.last_position()?))
@@ -105,11 +110,4 @@ pub trait Store: Log + View {
     fn close(&self) -> Result<(), StoreError> {
         Ok(())
     }
-}
-
-/// Returns the epoch of a store that keeps it in a record, which is at [`EPOCH_KEY`].
-pub(crate) fn epoch_of(record: Option<Vec<u8>>) -> Result<u64, StoreError> {
-    let damaged = || StoreError::Damaged("the epoch is not a number".into());
-    let Some(bytes) = record else { return Ok(0) };
-    Ok(u64::from_be_bytes(bytes.try_into().map_err(|_| damaged())?))
 }

@@ -10,7 +10,7 @@
 
 use postrider_domain::Timestamp;
 
-use crate::usage::{self, UsageProgress};
+use crate::usage;
 use crate::view::audit::{self, AuditMark};
 use crate::{Change, Group, Position, Store, StoreError, Table, View, writer};
 
@@ -93,10 +93,7 @@ pub fn commit(
     changes.extend(newest.map(|end| Change::put(Table::Meta, audit::HEAD_KEY, end.encode())));
     changes.push(Change::put(Table::Meta, KEY, encode(&rebases)));
     changes.push(writer::last_moment_change(to));
-    // What was never counted is counted anew by the next start.
-    let progress = UsageProgress::read(store)?.unwrap_or(UsageProgress::Complete);
-    let (counts, _) = usage::counted(store, &progress, progress.slice(store)?, &changes)?;
-    let counts = counts.into_iter();
+    let counts = usage::counted(store, &changes)?.into_iter();
     changes.extend(counts.map(|(key, value)| Change { table: Table::Meta, key, value }));
     store.commit(Group::new(None, &changes))?;
     Ok(position)

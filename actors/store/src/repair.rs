@@ -21,9 +21,7 @@ use plan::States;
 pub use plan::{Plan, plan};
 use salvaged::{Salvaged, apply_between};
 
-use crate::directory::{
-    self, CHECKPOINTS, DirectoryError, Fold, LOG, REPAIR, SNAPSHOTS, VIEW, failed,
-};
+use crate::directory::{self, CHECKPOINTS, DirectoryError, LOG, REPAIR, SNAPSHOTS, VIEW, failed};
 use crate::fjall::FjallView;
 use crate::snapshot::SnapshotDir;
 use crate::{FjallOptions, MarkedView, Position, Store, StoreError};
@@ -33,7 +31,10 @@ const NEW: &str = "repair";
 /// The suffix of the old files.
 const OLD: &str = "damaged";
 
-/// The reason why a directory was not repaired.
+/// Writes a snapshot of the state at the last position of what was salvaged.
+pub type Fold<'a> = &'a dyn Fn(&SnapshotDir, &dyn Store) -> Result<(), DirectoryError>;
+
+/// Why a directory was not repaired.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
     /// It cannot be read or written.

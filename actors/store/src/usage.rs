@@ -5,12 +5,7 @@
 //! big endian. The writer adds the changed counts to each group, so they are as durable as what
 //! they count. It reads how large a replaced or deleted record was, which its memtable or a bloom
 //! filter mostly answers. The journal and these records themselves are not counted.
-//!
-//! In a directory of an earlier version nothing is counted yet. The writer counts it a slice at a
-//! time, beside what it commits, and keeps how far it is: what is committed up to there changes the
-//! counts, and what is behind it is counted when a slice comes to it.
 
-mod progress;
 #[cfg(test)]
 mod tests;
 
@@ -18,9 +13,6 @@ use std::ops::ControlFlow;
 
 use hashbrown::HashMap;
 use postrider_domain::WorkspaceId;
-
-use progress::CURSOR_KEY;
-pub(crate) use progress::{UsageProgress, UsageSlice};
 
 use crate::{Change, Direction, StoreError, Table, View};
 
@@ -61,8 +53,14 @@ impl Usage {
     /// Those of [`View::scan`].
     pub fn scan(view: &dyn View, workspace: &WorkspaceId) -> Result<Self, StoreError> {
         let prefix = [workspace.as_str().as_bytes(), &[0]].concat();
-        let found = scan(view, &prefix)?;
-        Ok(found.into_values().next().unwrap_or_default().on(Self::default()))
+        let mut found = Delta::default();
+        for table in Table::ALL.iter().copied().filter(|table| table.is_of_workspaces()) {
+            view.scan(table, &prefix, None, Direction::Forward, &mut |key, value| {
+                found.add(1, table, key, prefix.len(), value.len() as u64);
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(found.on(Self::default()))
     }
 
     /// Returns the key in [`Table::Meta`] of a workspace's counts.
@@ -120,22 +118,15 @@ fn read(view: &dyn View, key: &[u8]) -> Result<Usage, StoreError> {
 /// A record's key and its new value; `None` deletes the record.
 type Counted = (Vec<u8>, Option<Vec<u8>>);
 
-/// The counts, as records of [`Table::Meta`], after changes that are about to be committed, and how
-/// far they are then. No two of the changes may name the same record. Where not everything is
-/// counted, the next slice is given, as [`UsageProgress::slice`] found it.
+/// The counts, as records of [`Table::Meta`], after changes that are about to be committed. No two
+/// of the changes may name the same record.
 ///
 /// # Errors
 /// Those of [`View::get`]. Counts that cannot be decoded begin anew, which is logged.
-pub(crate) fn counted(
-    view: &dyn View,
-    progress: &UsageProgress,
-    (found, next): UsageSlice,
-    changes: &[Change],
-) -> Result<(Vec<Counted>, UsageProgress), StoreError> {
-    let mut deltas: HashMap<&[u8], Delta> =
-        found.iter().map(|(workspace, delta)| (workspace.as_slice(), *delta)).collect();
+pub(crate) fn counted(view: &dyn View, changes: &[Change]) -> Result<Vec<Counted>, StoreError> {
+    let mut deltas = HashMap::<&[u8], Delta>::new();
     for Change { table, key, value } in changes {
-        if !table.is_of_workspaces() || !next.has(*table, key) {
+        if !table.is_of_workspaces() {
             continue;
         }
         let Some(end) = key.iter().position(|byte| *byte == 0) else { continue };
@@ -166,31 +157,5 @@ pub(crate) fn counted(
             counts.push((key, value));
         }
     }
-    if next != *progress {
-        counts.push(next.record());
-        if next == UsageProgress::Complete {
-            counts.push((CURSOR_KEY.to_vec(), None));
-        }
-    }
-    Ok((counts, next))
-}
-
-/// Counts the data of the workspaces whose keys start with `prefix`.
-fn scan(view: &dyn View, prefix: &[u8]) -> Result<HashMap<Vec<u8>, Delta>, StoreError> {
-    let mut found = HashMap::new();
-    for table in Table::ALL.iter().copied().filter(|table| table.is_of_workspaces()) {
-        view.scan(table, prefix, None, Direction::Forward, &mut |key, value| {
-            note(&mut found, table, key, value);
-            ControlFlow::Continue(())
-        })?;
-    }
-    Ok(found)
-}
-
-/// Adds a record to the counts of its workspace.
-fn note(found: &mut HashMap<Vec<u8>, Delta>, table: Table, key: &[u8], value: &[u8]) {
-    if let Some(end) = key.iter().position(|byte| *byte == 0) {
-        let delta = found.entry_ref(&key[..end]).or_default();
-        delta.add(1, table, key, end + 1, value.len() as u64);
-    }
+    Ok(counts)
 }

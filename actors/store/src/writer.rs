@@ -153,7 +153,6 @@ struct Shared {
     groups: AtomicU64,
     batches: AtomicU64,
     bytes: AtomicU64,
-    counts: AtomicBool,
 }
 
 impl Shared {
@@ -294,16 +293,8 @@ impl Writer {
         self.0.shared.healthy.load(Ordering::Acquire)
     }
 
-    /// Whether [`Usage`](crate::Usage) is too low, as an earlier version's data is being counted.
-    #[must_use]
-    pub fn is_counting(&self) -> bool {
-        self.0.shared.counts.load(Ordering::Acquire)
-    }
-
-    /// Returns whether new work may be started.
-    ///
-    /// Without room an actor must refuse a command before it has changed anything, because a
-    /// submitted batch cannot be refused any more.
+    /// Whether new work may be begun. Without room an actor must refuse a command before it has
+    /// changed anything, because a batch that is submitted cannot be refused any more.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.0.shared.has_room.load(Ordering::Acquire)

@@ -7,7 +7,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 4 | magic `PRAR` |
-//! | 1 | version, 2 |
+//! | 1 | version, 1 |
 //! | 3 | zeros |
 //! | 4 | length of the fields that follow, up to the checksum |
 //! | 16 + 2 | id of the log and its shard |
@@ -23,7 +23,6 @@
 //! (u32). Rows ascend by table and key. Table 255 is none of the view's: its keys are workspaces,
 //! and its values what actors keep in memory of them. The last block is the end: the counts of
 //! records, workspaces and states (u64 each), and the SHA-256 of all bytes before the block.
-//! Version 1 is laid out alike; it has no messages and events that are stored by their fields.
 
 mod reader;
 mod whole;
@@ -41,10 +40,8 @@ pub use whole::{WriteArchiveError, write_archive};
 pub use writer::ArchiveWriter;
 
 const MAGIC: [u8; 4] = *b"PRAR";
-/// The version of the format that is written, and the highest one that is read.
-const VERSION: u8 = 2;
-/// The lowest one that is read.
-const FIRST_VERSION: u8 = 1;
+/// The version of the format. Another one is not read.
+const VERSION: u8 = 1;
 /// Bytes of the header before its fields.
 const HEADER_BYTES: usize = 12;
 /// Bytes of a block before its content.

@@ -7,8 +7,8 @@ use postrider_log::{EntryHash, LogId, Mark};
 use sha2::{Digest, Sha256};
 
 use super::{
-    ArchiveCounts, ArchiveError, ArchiveHeader, BLOCK_HEADER_BYTES, END, END_BYTES, FIRST_VERSION,
-    HEADER_BYTES, MAGIC, ROWS, STATES, VERSION,
+    ArchiveCounts, ArchiveError, ArchiveHeader, BLOCK_HEADER_BYTES, END, END_BYTES, HEADER_BYTES,
+    MAGIC, ROWS, STATES, VERSION,
 };
 use crate::{Position, Table};
 
@@ -57,7 +57,7 @@ impl<R: Read> ArchiveReader<R> {
         if checksum != crc32c::crc32c(checked).to_be_bytes() {
             return Err(damaged("the checksum of the header does not match"));
         }
-        if !(FIRST_VERSION..=VERSION).contains(&checked[4]) {
+        if checked[4] != VERSION {
             return Err(ArchiveError::Newer { offset: 4, what: "version", number: checked[4] });
         }
         let fields = Bytes::copy_from_slice(&checked[HEADER_BYTES..]);

@@ -35,7 +35,7 @@ impl Data {
     /// Returns a directory with a few segments of commits.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let (store, _) = open(dir.path(), &options(), &|_, _| Ok(())).unwrap();
+        let (store, _) = open(dir.path(), &options()).unwrap();
         store.begin_epoch().unwrap();
         for index in 0..40_u8 {
             let change = Change::put(Table::Contacts, [b'k', index % 20], vec![index; 1_500]);
@@ -80,7 +80,7 @@ fn a_whole_directory_has_no_problem() {
     for deep in [false, true] {
         let checked = data.check(deep);
         assert!(checked.problems.is_empty(), "{checked:?}");
-        let log = checked.log.unwrap();
+        let log = checked.log;
         assert_eq!((log.first, log.last, log.torn_bytes), (Position(1), data.last, 0));
         assert_eq!((log.id, log.epoch), (Some(LogId([7; 16])), 1));
         assert!(log.segments > 2 && log.segments == data.segments().len(), "{log:?}");
@@ -125,7 +125,7 @@ fn the_costs_of_two_flips_are_distinguished() {
     let positions: Vec<_> = checked.problems.iter().map(|it| it.position.unwrap().0).collect();
     assert_eq!(positions.len(), 2, "{checked:?}");
     assert!(positions[0] < positions[1]);
-    assert_eq!(checked.log.unwrap().last, data.last);
+    assert_eq!(checked.log.last, data.last);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_torn_tail_is_no_problem_and_a_lost_one_is() {
     data.flip(&newest, end + 20);
     let checked = data.check(true);
     assert!(checked.problems.is_empty(), "{checked:?}");
-    assert_eq!(checked.log.unwrap().torn_bytes, 20);
+    assert_eq!(checked.log.torn_bytes, 20);
     data.flip(&newest, end + 20);
     data.flip(&newest, end - 30);
     for is_marked in [true, false] {

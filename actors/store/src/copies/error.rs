@@ -168,7 +168,6 @@ impl From<DirectoryError> for CopyError {
             DirectoryError::Snapshot(error) => error.into(),
             DirectoryError::Checkpoint(error) => error.into(),
             DirectoryError::NewerFormat { .. } => Self::NewerFormat(message),
-            DirectoryError::NoSpace { .. } => Self::NoSpace(message),
             DirectoryError::Unclear(_) => Self::Io(message),
             DirectoryError::File { .. } => failed(message),
         }

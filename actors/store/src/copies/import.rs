@@ -15,7 +15,7 @@ use super::contents::{CopiedContents, copy_contents};
 use super::hashing::{Hashing, Written, create, sync_dir};
 use crate::archive::{ArchiveCounts, ArchiveHeader, ArchiveReader, Row};
 use crate::blobs::FileBlobs;
-use crate::directory::{self, FORMAT_FILE, IMPORT, LOG, MEDIA, SNAPSHOTS, STORE, VIEW};
+use crate::directory::{self, FORMAT_FILE, IMPORT, LOG, MEDIA, SNAPSHOTS, VIEW};
 use crate::fjall::FjallView;
 use crate::log_store::decode::changes_of;
 use crate::view::MarkedView;
@@ -25,9 +25,9 @@ use crate::{Change, FjallOptions, Frame, SnapshotDir, StoreError, Table, View, V
 ///
 /// They are keys that an operator put there, and files of every directory or file system.
 const KEPT: [&str; 5] = ["admin.token", "demo.key", "lost+found", "master.key", "server.lock"];
-/// The files that an interrupted import may have left.
-const LEFT: [&str; 7] = [IMPORT, LOG, SNAPSHOTS, FORMAT_FILE, STORE, HELD, MEDIA];
-/// The file that holds the data back from the world.
+/// What an import that did not come to its end may have left.
+const LEFT: [&str; 6] = [IMPORT, LOG, SNAPSHOTS, FORMAT_FILE, HELD, MEDIA];
+/// The file that says that the data is held back from the world.
 const HELD: &str = "held";
 
 /// Filters a change: returns all of it, another one, or nothing.
@@ -272,7 +272,7 @@ impl Import {
         if self.work.join(MEDIA).exists() {
             self.rename(MEDIA)?;
         }
-        directory::finish(&self.dir)?;
+        directory::put_format(&self.dir)?;
         if held {
             let path = self.dir.join(HELD);
             let synced = create(&path)?.sync_all();

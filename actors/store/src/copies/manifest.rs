@@ -12,11 +12,8 @@ use crate::Position;
 
 /// The name of the list.
 pub(super) const MANIFEST: &str = "manifest.json";
-/// The format of the list that is written, and the highest one that is read. Format 1 is alike;
-/// its pieces of the log have no messages and events that are stored by their fields.
-const FORMAT: u32 = 2;
-/// The lowest one that is read.
-const FIRST_FORMAT: u32 = 1;
+/// The format of the list and of what it names. Another one is not read.
+const FORMAT: u32 = 1;
 
 /// The list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,17 +95,15 @@ impl Manifest {
             return Err(CopyError::NewerFormat(what));
         }
         let damaged = |what: String| CopyError::Damaged(format!("{path} is damaged: {what}"));
-        let mut read: Self =
+        let read: Self =
             serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
         let mut parts = read.archives.iter().chain(&read.log);
-        let is_sound = (FIRST_FORMAT..=FORMAT).contains(&read.format)
+        let is_sound = read.format == FORMAT
             && unhex::<16>(&read.log_id).is_some()
             && parts.all(Part::is_sound);
         if !is_sound {
             return Err(damaged("a value is not what was written".into()));
         }
-        // What is added to it is of this format.
-        read.format = FORMAT;
         Ok(Some(read))
     }
 

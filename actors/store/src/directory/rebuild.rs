@@ -335,4 +335,4 @@ const fn step(_name: &'static str) -> Result<(), DirectoryError> {
 }
 
 #[cfg(test)]
-use super::convert::step;
+use tests::step;

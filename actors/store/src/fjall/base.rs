@@ -29,8 +29,8 @@ const WORKERS: usize = 2;
 ///
 /// The limits of other open files assume that the store needs at most twice as many descriptors.
 const OPEN_FILES: usize = 128;
-/// Bytes of a block in keyspaces whose records are mostly read one at a time.
-pub(super) const SMALL_BLOCKS: u32 = 4 * 1024;
+/// Bytes of a block: records are mostly read one at a time.
+const BLOCK_BYTES: u32 = 4 * 1024;
 
 /// An open database.
 pub(super) struct Base {
@@ -50,7 +50,7 @@ impl Base {
             .map_err(damaged_or_failed)?;
         let mut base = Self { database, tables: Vec::with_capacity(Table::ALL.len()) };
         for table in Table::ALL {
-            let keyspace = base.keyspace(table.name(), options, SMALL_BLOCKS)?;
+            let keyspace = base.keyspace(table.name(), options)?;
             base.tables.push(keyspace);
         }
         Ok(base)
@@ -61,13 +61,12 @@ impl Base {
         &self,
         name: &str,
         options: FjallOptions,
-        block_bytes: u32,
     ) -> Result<Keyspace, StoreError> {
         // fjall is built without a codec, so nothing is compressed.
         let options = || {
             KeyspaceCreateOptions::default()
                 .max_memtable_size(options.memtable_bytes)
-                .data_block_size_policy(BlockSizePolicy::all(block_bytes))
+                .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
         };
         self.database.keyspace(name, options).map_err(damaged_or_failed)
     }

@@ -69,22 +69,22 @@ fn beside(dir: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FjallOptions, FjallStore, Log, Position};
+    use crate::{FjallOptions, FjallView, MarkedView, Position};
 
     #[test]
     fn what_a_crash_left_half_made_is_made_anew() {
         let parent = tempfile::tempdir().unwrap();
-        let dir = parent.path().join("store");
+        let dir = parent.path().join("view");
         let whole = parent.path().join("whole");
-        drop(FjallStore::open(&whole, FjallOptions::default()).unwrap());
+        drop(FjallView::open(&whole, FjallOptions::default()).unwrap());
         let new = beside(&dir);
         for left in ["lock", "0.jnl", "version"] {
             fs::create_dir_all(new.join("keyspaces/0")).unwrap();
             fs::copy(whole.join(left), new.join(left)).unwrap();
-            let store = FjallStore::open(&dir, FjallOptions::default()).unwrap();
-            assert_eq!(store.last_position(), Ok(Position::START));
+            let view = FjallView::open(&dir, FjallOptions::default()).unwrap();
+            assert_eq!(view.synced(), Ok(Position::START));
             assert!(!new.exists());
-            drop(store);
+            drop(view);
             fs::remove_dir_all(&dir).unwrap();
         }
     }

@@ -1,11 +1,11 @@
 //! Reads fjall's write-ahead log to find the end of its whole batches.
 //!
 //! Every entry of the log is a batch: a start with its number of items, the items, an end with
-//! their checksum. A crash can tear the unsynced ones, and their parts may reach the disk in any
-//! order. A log whose last batch has its end and lacks a part before it is refused by fjall. On the
-//! other hand fjall silently drops everything behind a batch whose first bytes are invalid. So this
-//! module finds the end, and fjall reads only whole batches. A synced batch must not be taken for
-//! torn: [`Behind`] names the proof that it was synced.
+//! their checksum. A crash can tear those that were not synced, and their parts may reach the disk
+//! in any order. fjall refuses a log whose last batch has its end and lacks something before it. On
+//! the other hand fjall silently drops everything behind a batch whose first bytes are invalid. So
+//! this module finds the end, and fjall reads only whole batches. What was synced must not be taken
+//! for torn: a batch that writes [`SYNCED_KEY`] follows each sync, and proves it.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -35,21 +35,12 @@ pub(super) struct End {
     pub(super) torn: u64,
 }
 
-/// The proof, behind an incomplete batch, that it had been synced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Behind {
-    /// Any whole batch: each was synced before the next one.
-    AnyBatch,
-    /// A whole batch that writes [`SYNCED_KEY`]: one such follows each sync.
-    SyncedMark,
-}
-
 /// Finds the end of a log.
 ///
 /// # Errors
-/// [`StoreError::Damaged`] if an incomplete batch is followed by a proof that it had been synced.
-/// It is then damaged and not unfinished.
-pub(super) fn end_of(log: &Path, behind: Behind) -> Result<End, StoreError> {
+/// [`StoreError::Damaged`] when something follows an incomplete batch that shows that it had been
+/// synced, so that it is damaged and not unfinished.
+pub(super) fn end_of(log: &Path) -> Result<End, StoreError> {
     let io_failed = |error: io::Error| StoreError::Failed(error.to_string());
     let mut file = BufReader::with_capacity(128 * 1024, File::open(log).map_err(io_failed)?);
     let mut whole = 0;
@@ -58,7 +49,7 @@ pub(super) fn end_of(log: &Path, behind: Behind) -> Result<End, StoreError> {
     }
     file.seek(SeekFrom::Start(whole)).map_err(io_failed)?;
     let rest = without_zeros(&mut file).map_err(io_failed)?;
-    if holds(rest.get(1..).unwrap_or_default(), behind) {
+    if marks_sync(rest.get(1..).unwrap_or_default()) {
         let log = log.display();
         return Err(StoreError::Damaged(format!("{log} makes no sense from byte {whole} on")));
     }
@@ -156,16 +147,15 @@ fn without_zeros(log: &mut impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Returns whether a whole batch that proves it starts anywhere.
-fn holds(bytes: &[u8], behind: Behind) -> bool {
-    let proves = |batch: Whole| behind == Behind::AnyBatch || batch.marks_sync;
+/// Whether a whole batch that writes [`SYNCED_KEY`] begins anywhere.
+fn marks_sync(bytes: &[u8]) -> bool {
     let may_begin = |at: &usize| {
         bytes[*at] == START
             && bytes.get(at + START_BYTES).is_some_and(|&tag| tag == ITEM || tag == CLEAR)
     };
     (0..bytes.len())
         .filter(may_begin)
-        .any(|at| batch(&mut &bytes[at..]).is_ok_and(|batch| batch.is_some_and(proves)))
+        .any(|at| batch(&mut &bytes[at..]).is_ok_and(|it| it.is_some_and(|it| it.marks_sync)))
 }
 
 /// A reader that counts its bytes, and hashes them while it has a hasher.

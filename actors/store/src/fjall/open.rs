@@ -10,7 +10,7 @@ use tracing::warn;
 
 use crate::StoreError;
 
-use super::log::{End, FORMAT};
+use super::log::{End, FORMAT, end_of};
 
 /// fjall's lock file. This module locks it while no database is open.
 const LOCK_FILE: &str = "lock";
@@ -36,19 +36,18 @@ pub(super) fn must_exist(dir: &Path) -> Result<(), StoreError> {
     if dir.join(VERSION_FILE).try_exists().map_err(io_failed)? {
         return Ok(());
     }
-    Err(StoreError::Failed(format!("there is no store in {}", dir.display())))
+    Err(StoreError::Failed(format!("there is no view in {}", dir.display())))
 }
 
-/// Opens the database in `dir` with renewed logs, whose ends `end_of` finds.
+/// Opens the database in `dir` with renewed logs.
 pub(super) fn open_locked<T>(
     dir: &Path,
     attempts: Attempts,
-    end_of: &dyn Fn(&Path) -> Result<End, StoreError>,
     open: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let attempts = if attempts == Attempts::One { 1 } else { LOCK_ATTEMPTS.0 };
     let lock = lock(dir, attempts)?;
-    renew_logs(dir, end_of)?;
+    renew_logs(dir)?;
     // fjall takes the lock itself. If another process takes it first, opening fails.
     drop(lock);
     // On invalid files fjall returns errors in most places and panics in some.
@@ -83,17 +82,10 @@ pub(super) fn lock(dir: &Path, attempts: u32) -> Result<Option<File>, StoreError
 /// Commits that are appended behind them and acknowledged would be lost with them, because a log
 /// ends at its first invalid batch. The copy has no such pages.
 ///
-/// It is made at each opening, because the process with the failed fsync may have ended, and
-/// nothing records that. Older logs were synced before the newer one was started, and tables are
-/// synced before anything refers to them.
-///
-/// The end of an older log can be torn if a commit failed half-way and fjall started a new log
-/// before it was closed.
-fn renew_logs(
-    dir: &Path,
-    end_of: &dyn Fn(&Path) -> Result<End, StoreError>,
-) -> Result<(), StoreError> {
-    // The format of another version's logs is unknown. fjall refuses them or reports the problem.
+/// The end of an older log can be torn if a commit failed half-way and fjall began a new log before
+/// it was closed.
+fn renew_logs(dir: &Path) -> Result<(), StoreError> {
+    // The format of another version's logs is unknown. fjall refuses them or reports what to do.
     if !is_of_known_version(dir).map_err(io_failed)? {
         return Ok(());
     }

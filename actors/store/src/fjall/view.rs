@@ -17,10 +17,10 @@ use postrider_log::{EntryHash, LogId, Mark};
 use crate::view::{MarkedView, ViewSnapshot};
 use crate::{Change, Direction, Position, StoreError, Table, View, Visit};
 
-use super::base::{Base, SMALL_BLOCKS};
+use super::base::Base;
 use super::create;
 use super::failure::{damaged_or_failed, failed};
-use super::log::{Behind, SYNCED_KEY, end_of};
+use super::log::SYNCED_KEY;
 use super::open::{self, Attempts};
 use super::options::FjallOptions;
 use super::slot::Slot;
@@ -29,17 +29,11 @@ use super::slot::Slot;
 const APPLIED_KEY: &[u8] = b"applied";
 /// The key of the log's identity.
 const LOG_KEY: &[u8] = b"log";
-/// The first byte of the values of these keys that is written, and the highest one that is read.
-/// Version 1 is alike; its records have no messages and events that are stored by their fields. A
-/// view of a shard is in no directory with a format, so this keeps versions out that cannot read
-/// such records.
-const VERSION: u8 = 2;
-/// The lowest one that is read.
-const FIRST_VERSION: u8 = 1;
-/// The bytes of applied keys and values after which they are written out: such a write is short.
+/// The first byte of the values of these keys. A view of a shard is in no directory with a format,
+/// so this keeps versions out that cannot read its records.
+const VERSION: u8 = 1;
+/// Bytes of keys and values after which what was applied is much: a write of that many is short.
 const WRITE_OUT_BYTES: usize = 1 << 20;
-/// The keyspaces of frames, in a view that was a store before.
-const FRAMES: [&str; 2] = ["journal", "journal-state"];
 
 /// A [`MarkedView`] in a directory.
 pub struct FjallView {
@@ -113,21 +107,6 @@ impl FjallView {
         open::lock(dir, open::LOCK_ATTEMPTS.0).map(drop)
     }
 
-    /// Removes the frames that a store of the format before had here.
-    ///
-    /// # Errors
-    /// [`StoreError::Failed`] when the disk failed.
-    pub(crate) fn forget_frames(&self) -> Result<(), StoreError> {
-        let open = self.slot.handle()?;
-        for name in FRAMES {
-            if open.base.database.keyspace_exists(name) {
-                let frames = open.base.keyspace(name, self.options, SMALL_BLOCKS)?;
-                open.base.database.delete_keyspace(frames).map_err(failed)?;
-            }
-        }
-        Ok(())
-    }
-
     fn handle(&self) -> Result<Arc<Open>, StoreError> {
         self.slot.handle()
     }
@@ -135,13 +114,12 @@ impl FjallView {
 
 impl Open {
     fn database(dir: &Path, options: FjallOptions, attempts: Attempts) -> Result<Self, StoreError> {
-        let end_of = |log: &Path| end_of(log, Behind::SyncedMark);
-        open::open_locked(dir, attempts, &end_of, || Self::open_database(dir, options))
+        open::open_locked(dir, attempts, || Self::open_database(dir, options))
     }
 
     fn open_database(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         let base = Base::open(dir, options)?;
-        let state = base.keyspace("state", options, SMALL_BLOCKS)?;
+        let state = base.keyspace("state", options)?;
         let marks = Mutex::new(Marks::read(&state)?);
         let unwritten = AtomicUsize::new(0);
         Ok(Self { base, state, marks, order: Mutex::default(), unwritten })
@@ -253,7 +231,7 @@ fn decoded<const N: usize>(
 ) -> Result<Option<[u8; N]>, StoreError> {
     let Some(value) = value else { return Ok(None) };
     match value.split_first() {
-        Some((FIRST_VERSION..=VERSION, rest)) if rest.len() == N => Ok(rest.try_into().ok()),
+        Some((&VERSION, rest)) if rest.len() == N => Ok(rest.try_into().ok()),
         Some((version, _)) if *version > VERSION => {
             Err(StoreError::Newer(format!("{what} has version {version}")))
         }
@@ -342,24 +320,15 @@ mod tests {
     }
 
     #[test]
-    fn a_view_of_version_1_goes_on_as_one_that_it_cannot_read_and_a_newer_one_is_refused() {
+    fn a_view_of_a_newer_version_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let open = || FjallView::open_again(dir.path(), FjallOptions::default());
         let view = FjallView::open(dir.path(), FjallOptions::default()).unwrap();
         view.begin(LOG, &mark(1)).unwrap();
         drop(view);
-        with_version(dir.path(), 1);
-        let view = open().unwrap();
-        assert_eq!((view.log(), view.applied()), (Ok(Some(LOG)), Ok(mark(1))));
-        assert_eq!(view.synced(), Ok(Position(1)));
-        view.apply(&mark(2), &[]).unwrap();
-        let applied = view.handle().unwrap().state.get(APPLIED_KEY).unwrap();
-        assert_eq!(applied.unwrap()[0], 2, "with the first commit");
-        drop(view);
-        assert_eq!(open().unwrap().applied(), Ok(mark(2)));
-        with_version(dir.path(), 3);
-        let refused = open().err().unwrap().to_string();
-        let expected = "it was written by a newer version: the log of the view has version 3";
+        with_version(dir.path(), 2);
+        let opened = FjallView::open_again(dir.path(), FjallOptions::default());
+        let refused = opened.err().unwrap().to_string();
+        let expected = "it was written by a newer version: the log of the view has version 2";
         assert_eq!(refused, expected);
     }
 
@@ -380,5 +349,45 @@ mod tests {
         view.apply(&mark(3), &[Change::put(Table::Keys, [1], [7])]).unwrap();
         view.sync().unwrap();
         assert_eq!((unwritten(), view.synced()), (0, Ok(Position(3))));
+    }
+
+    #[test]
+    fn after_a_failure_all_fails_until_it_is_open_again_on_a_fresh_log() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        let view = FjallView::open(dir.path(), FjallOptions::default()).unwrap();
+        let put = |at: u64| Change::put(Table::Keys, *b"k", at.to_be_bytes());
+        view.apply(&mark(3), &[put(3)]).unwrap();
+        let log = dir.path().join("0.jnl");
+        // Held open, so that its number is not given to the new one.
+        let held = std::fs::File::open(&log).unwrap();
+        let failed = view.slot.fail(StoreError::Failed("injected".into()));
+        assert_eq!(view.apply(&mark(4), &[put(4)]), Err(failed.clone()));
+        assert_eq!(view.get(Table::Keys, b"k"), Err(failed.clone()));
+        assert_eq!(view.sync(), Err(failed));
+        std::fs::write(dir.path().join("7.jnl.copy"), b"left by a crash").unwrap();
+        view.reopen().unwrap();
+        assert_ne!(log.metadata().unwrap().ino(), held.metadata().unwrap().ino());
+        assert!(!dir.path().join("7.jnl.copy").exists());
+        assert_eq!(view.get(Table::Keys, b"k"), Ok(Some(3_u64.to_be_bytes().to_vec())));
+        view.apply(&mark(4), &[put(4)]).unwrap();
+        drop(view);
+        let view = FjallView::open_again(dir.path(), FjallOptions::default()).unwrap();
+        assert_eq!(view.applied(), Ok(mark(4)));
+    }
+
+    #[test]
+    fn a_reader_in_the_way_only_delays_opening_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let view = FjallView::open(dir.path(), FjallOptions::default()).unwrap();
+        view.apply(&mark(3), &[]).unwrap();
+        let reader = view.handle().unwrap();
+        view.slot.fail(StoreError::Failed("injected".into()));
+        std::thread::scope(|scope| {
+            let reopened = scope.spawn(|| view.reopen());
+            drop(reader);
+            reopened.join().unwrap().unwrap();
+        });
+        assert_eq!(view.applied(), Ok(mark(3)));
     }
 }

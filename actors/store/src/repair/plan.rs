@@ -78,7 +78,7 @@ pub fn plan(dir: &Path) -> Result<Plan, RepairError> {
     if checked.problems.iter().all(|it| it.file.starts_with(CHECKPOINTS)) {
         return Err(RepairError::NotNeeded);
     }
-    if checked.format == 1 || !dir.join(LOG).is_dir() {
+    if !dir.join(LOG).is_dir() {
         return Err(RepairError::NotPossible("it has no log".into()));
     }
     let found = StoppedLog::open(&dir.join(LOG)).and_then(|log| log.inspect(&mut |_, _, _| ()));

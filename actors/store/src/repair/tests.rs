@@ -40,7 +40,7 @@ struct Data(TempDir);
 impl Data {
     fn new() -> Self {
         let data = Self(tempfile::tempdir().unwrap());
-        let (store, _) = open(data.path(), &options([7; 16]), &|_, _| Ok(())).unwrap();
+        let (store, _) = open(data.path(), &options([7; 16])).unwrap();
         store.begin_epoch().unwrap();
         for index in 0..COMMITS {
             store.commit(Group::new(None, &[change(index)])).unwrap();
@@ -97,7 +97,7 @@ impl Data {
         let checked = check(self.path(), false).unwrap();
         assert!(checked.problems.is_empty(), "{checked:?}");
         self.wait();
-        let (store, _) = open(self.path(), &options([1; 16]), &|_, _| Ok(())).unwrap();
+        let (store, _) = open(self.path(), &options([1; 16])).unwrap();
         // The first position is the claim of the first start.
         let kept = last.0.saturating_sub(1) as u8;
         for key in 0..20_u8 {
@@ -246,7 +246,7 @@ fn a_repair_that_is_ended_while_names_are_exchanged_is_taken_up_again() {
                 fs::rename(broken.path().join(from), broken.path().join(to)).unwrap();
             }
         }
-        let refused = open(broken.path(), &options([1; 16]), &|_, _| Ok(())).map(|_| ());
+        let refused = open(broken.path(), &options([1; 16])).map(|_| ());
         assert!(refused.unwrap_err().to_string().contains("postrider repair"), "{steps}");
         let repaired = go_on(broken.path()).unwrap().unwrap();
         assert_eq!(repaired.last, plan.last);

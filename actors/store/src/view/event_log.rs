@@ -272,6 +272,7 @@ mod tests {
         let moment = |sequence: u64| Timestamp::from_millis(sequence / 3 * 10);
         for first in (9_u64..49).step_by(4) {
             let mut value = 4_u32.to_be_bytes().to_vec();
+            value.extend_from_slice(&[0; 8]);
             for sequence in first..first + 4 {
                 let event = PublicEvent::Other { kind: EventKind::WebhookTest, data: "{}".into() };
                 LogEntry { at: moment(sequence), event }.encode_into(&mut value);

@@ -115,9 +115,8 @@ fn visit_chunks(
     outcome
 }
 
-/// The head of a chunk: the count of entries (u32, big endian) with its highest bit set, and the
-/// bytes of the entries before them (u64, big endian). An earlier version wrote neither that bit
-/// nor the second number.
+/// The head of a chunk: the count of entries (u32, big endian), and the bytes of the entries before
+/// them (u64, big endian).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// The number of entries.
@@ -129,11 +128,10 @@ pub struct Head {
 impl Head {
     /// Bytes of an encoded head.
     pub(crate) const BYTES: usize = 12;
-    const HAS_BYTES_BEFORE: u32 = 1 << 31;
 
     pub(crate) fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        bytes[..4].copy_from_slice(&(self.count | Self::HAS_BYTES_BEFORE).to_be_bytes());
+        bytes[..4].copy_from_slice(&self.count.to_be_bytes());
         bytes[4..].copy_from_slice(&self.before.to_be_bytes());
         bytes
     }
@@ -142,13 +140,9 @@ impl Head {
     /// few bytes.
     pub fn decode(value: &[u8]) -> Option<(Self, &[u8])> {
         let (count, rest) = value.split_first_chunk()?;
-        let count = u32::from_be_bytes(*count);
-        if count & Self::HAS_BYTES_BEFORE == 0 {
-            return Some((Self { count, before: 0 }, rest));
-        }
         let (before, entries) = rest.split_first_chunk()?;
-        let before = u64::from_be_bytes(*before);
-        Some((Self { count: count & !Self::HAS_BYTES_BEFORE, before }, entries))
+        let (count, before) = (u32::from_be_bytes(*count), u64::from_be_bytes(*before));
+        Some((Self { count, before }, entries))
     }
 }
 
@@ -171,7 +165,7 @@ mod tests {
     fn fuzz_chunks_of_the_event_log() {
         let head = Head { count: 2, before: 99 };
         let new = [&head.encode()[..], b"entries"].concat();
-        let examples: [&[u8]; 2] = [&new, b"\x00\x00\x00\x03entries"];
+        let examples: [&[u8]; 1] = [&new];
         let workspace: WorkspaceId = "acme".parse().unwrap();
         let prefix = event_log_prefix(&workspace);
         let key = event_log_key(&workspace, 7);

@@ -25,7 +25,7 @@ pub(crate) fn last_moment_change(at: Timestamp) -> Change {
     Change::put(Table::Meta, KEY, encode(at))
 }
 
-/// The moment of the last commit; `None` where no version that stores it has written yet.
+/// The moment of the last commit; `None` where nothing was committed with one.
 ///
 /// # Errors
 /// Those of [`View::get`]; [`StoreError::Damaged`] when it is not a moment of this version.

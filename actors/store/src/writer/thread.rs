@@ -1,6 +1,5 @@
 //! The writer's thread takes groups, commits them and notifies their callers.
 
-use hashbrown::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,9 +10,9 @@ use tracing::{error, info, warn};
 
 use postrider_domain::Timestamp;
 
-use crate::usage::{self, UsageProgress, UsageSlice};
+use crate::usage;
 use crate::view::audit::{self, AuditMark};
-use crate::{Change, Frame, Group, Position, Store, StoreError, Table};
+use crate::{Frame, Group, Position, Store, StoreError, Table};
 
 use super::moment::{self, Moments, last_moment};
 use super::staging::{Mode, Queue, Sleep, Staged};
@@ -36,11 +35,7 @@ pub(super) struct Worker {
     last: Position,
     /// The end of the audit log. Only this thread adds to it, so that it is one chain.
     audit_end: AuditMark,
-    /// How far it is counted what each workspace has.
-    counted: UsageProgress,
-    /// Whether the next slice of it cannot be read. Groups are committed all the same.
-    slices_fail: bool,
-    /// The group that is being committed. It is not on the stack, so that it can fail after a
+    /// The group that is being committed. It is not on the stack, so that it can be failed after a
     /// panic.
     current: Option<Staged>,
     frame: Frame,
@@ -58,7 +53,6 @@ impl Worker {
         let last_moment = last_moment(store.as_ref())?.unwrap_or_default();
         let (epoch, _) = store.begin_epoch()?;
         let audit_end = audit::head(store.as_ref())?;
-        let counted = UsageProgress::begin(store.as_ref())?;
         let last = store.last_position()?;
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue::new(options.queued_bytes_max)),
@@ -70,7 +64,6 @@ impl Worker {
             groups: AtomicU64::new(0),
             batches: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
-            counts: AtomicBool::new(counted != UsageProgress::Complete),
         });
         let frame = Frame { epoch, number: last, sections: Vec::new() };
         let worker = Self {
@@ -79,8 +72,6 @@ impl Worker {
             epoch,
             last,
             audit_end,
-            counted,
-            slices_fail: false,
             current: None,
             frame,
             key: Vec::new(),
@@ -115,8 +106,7 @@ impl Worker {
         }
     }
 
-    /// Waits for a group and takes it. Takes none where nothing waits and there is something to be
-    /// counted. Returns `false` when the thread must end.
+    /// Waits for a group and takes it. Returns `false` when the thread must end.
     fn take_group(&mut self) -> bool {
         let done = self.current.take().map(|mut group| {
             let bytes = group.bytes;
@@ -157,9 +147,6 @@ impl Worker {
             // The batches after a commit are often deferrable, such as the outcomes of messages
             // that it released. A timed wait saves them the cost of waking the thread.
             if rested && queue.groups.is_empty() {
-                if self.counted != UsageProgress::Complete && !self.slices_fail {
-                    return true;
-                }
                 queue.sleep = Sleep::Soundly;
                 self.shared.wake.wait(&mut queue);
             } else {
@@ -173,18 +160,11 @@ impl Worker {
 
     /// Commits the current group and notifies its callers.
     fn commit_group(&mut self) -> Result<(), StoreError> {
-        if self.current.is_none() {
-            return self.count_on();
-        }
-        // First, so that what the group changes of it is counted as it was.
-        let slice = self.next_slice();
         let Some(group) = &mut self.current else { return Ok(()) };
         (self.frame.epoch, self.frame.number) = (self.epoch, self.last.next());
         let has_events = group.seal(&mut self.frame, &mut self.key);
         let audit_end = group.changes.link_audit(&self.audit_end);
-        let live = group.changes.live();
-        let (counts, counted) = usage::counted(self.store.as_ref(), &self.counted, slice, live)?;
-        for (key, value) in counts {
+        for (key, value) in usage::counted(self.store.as_ref(), group.changes.live())? {
             group.changes.upsert(Table::Meta, &key, value.as_deref());
         }
         if has_events || !group.changes.live().is_empty() {
@@ -205,40 +185,9 @@ impl Worker {
         if let Some(end) = audit_end {
             self.audit_end = end;
         }
-        note_counted(&mut self.counted, counted, &self.shared);
         self.shared.batches.fetch_add(group.batches, Ordering::Relaxed);
         self.shared.bytes.fetch_add(group.bytes as u64, Ordering::Relaxed);
         settle(group, &Ok(()));
-        Ok(())
-    }
-
-    /// What is counted next. A slice that cannot be read must not keep groups from their commit:
-    /// the counts stay too low, as long as what it is in is damaged.
-    fn next_slice(&mut self) -> UsageSlice {
-        let unchanged = (HashMap::new(), self.counted.clone());
-        if self.slices_fail {
-            return unchanged;
-        }
-        self.counted.slice(self.store.as_ref()).unwrap_or_else(|error| {
-            error!(%error, "what workspaces have cannot be counted on; `postrider check` says why");
-            self.slices_fail = true;
-            unchanged
-        })
-    }
-
-    /// Counts a slice of what each workspace has, where there is no group that it could share.
-    fn count_on(&mut self) -> Result<(), StoreError> {
-        let slice = self.next_slice();
-        if self.slices_fail {
-            return Ok(());
-        }
-        let (counts, counted) = usage::counted(self.store.as_ref(), &self.counted, slice, &[])?;
-        let change = |(key, value)| Change { table: Table::Meta, key, value };
-        let changes: Vec<_> = counts.into_iter().map(change).collect();
-        let time_ms = self.moments.as_ref().map_or(0, |moments| moments().as_millis());
-        self.last = self.store.commit(Group { time_ms, ..Group::new(None, &changes) })?;
-        self.shared.last_position.store(self.last.0, Ordering::Release);
-        note_counted(&mut self.counted, counted, &self.shared);
         Ok(())
     }
 
@@ -304,21 +253,9 @@ impl Worker {
         self.store.reopen()?;
         let (epoch, last) = self.store.begin_epoch()?;
         self.audit_end = audit::head(self.store.as_ref())?;
-        self.counted = UsageProgress::begin(self.store.as_ref())?;
-        self.slices_fail = false;
-        self.shared.counts.store(self.counted != UsageProgress::Complete, Ordering::Release);
         (self.epoch, self.last) = (epoch, last);
         Ok(())
     }
-}
-
-/// Takes up how far it is counted now.
-fn note_counted(counted: &mut UsageProgress, now: UsageProgress, shared: &Shared) {
-    if now == UsageProgress::Complete && *counted != now {
-        shared.counts.store(false, Ordering::Release);
-        info!("the bytes of all workspaces were counted");
-    }
-    *counted = now;
 }
 
 /// Notifies every subscriber and every waiter of the group, once.

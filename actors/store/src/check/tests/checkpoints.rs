@@ -8,7 +8,7 @@ use crate::checkpoints::tests::{rewrite, write_of};
 /// Returns two checkpoints, and a log that starts behind the first commits.
 fn trimmed() -> Data {
     let dir = tempfile::tempdir().unwrap();
-    let (store, _) = open(dir.path(), &options(), &|_, _| Ok(())).unwrap();
+    let (store, _) = open(dir.path(), &options()).unwrap();
     store.begin_epoch().unwrap();
     let checkpoints = directory::checkpoints(dir.path());
     for index in 0..40_u8 {
@@ -104,7 +104,7 @@ fn a_checkpoint_that_the_log_does_not_lead_on_from_is_reported() {
 fn a_checkpoint_of_another_log_makes_no_segment_unnecessary() {
     let data = Data::new();
     let dir = directory::checkpoints(data.path());
-    let (store, _) = open(data.path(), &options(), &|_, _| Ok(())).unwrap();
+    let (store, _) = open(data.path(), &options()).unwrap();
     let made = dir.write(|out| write_of(&store, out)).unwrap();
     drop(store);
     FjallView::wait_until_closed(&data.path().join("view")).unwrap();

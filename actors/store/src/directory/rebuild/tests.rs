@@ -1,15 +1,29 @@
 //! Tests that an unusable view is rebuilt, and equals the previous one, byte for byte.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use super::super::convert::end_at;
 use super::super::{open_reporting, rebuild_if_unreadable};
 use super::*;
 use crate::checkpoints::tests::write_of;
 use crate::view::Records;
 use crate::{Change, Group, Log as _, Store, Writes};
+
+thread_local! {
+    static END: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// Has rebuilds of this thread end at a step.
+fn end_at(name: Option<&'static str>) {
+    END.set(name);
+}
+
+pub(super) fn step(name: &'static str) -> Result<(), DirectoryError> {
+    let ends = END.get() == Some(name);
+    if ends { Err(DirectoryError::Unclear(format!("it ended at {name}"))) } else { Ok(()) }
+}
 
 fn options() -> DirectoryOptions {
     DirectoryOptions {
@@ -22,8 +36,7 @@ fn options() -> DirectoryOptions {
 }
 
 fn open(dir: &Path) -> Result<LogStore, DirectoryError> {
-    let fold = |_: &crate::SnapshotDir, _: &dyn Store| Ok(());
-    let opened = open_reporting(dir, &options(), &fold, &Rebuilding::default());
+    let opened = open_reporting(dir, &options(), &Rebuilding::default());
     opened.map(|(store, _)| store)
 }
 
@@ -314,8 +327,7 @@ fn a_checkpoint_of_another_log_is_passed_over() {
 
 fn directory_of_another_log(dir: &Path) -> LogStore {
     let other = DirectoryOptions { log_id: [8; 16], ..options() };
-    let fold = |_: &crate::SnapshotDir, _: &dyn Store| Ok(());
-    let (store, _) = open_reporting(dir, &other, &fold, &Rebuilding::default()).unwrap();
+    let (store, _) = open_reporting(dir, &other, &Rebuilding::default()).unwrap();
     store.begin_epoch().unwrap();
     for index in 0..50_u8 {
         let change = Change::put(Table::Keys, [b'o', index], [index]);

@@ -4,8 +4,7 @@ use postrider_log::Mark;
 
 use super::*;
 use crate::Direction;
-use crate::view::MarkedView;
-use crate::view::marked::conformance::{LOG, ViewSubject, mark, put, view_contract};
+use crate::view::marked::conformance::{ViewSubject, put, view_contract};
 
 struct Dir(TempDir);
 
@@ -27,7 +26,7 @@ fn closed() -> (Dir, PathBuf, Vec<u64>) {
     let mut ends = Vec::new();
     let end = || {
         let [log] = logs(&dir.0).try_into().unwrap();
-        let end = crate::fjall::log::end_of(&log, crate::fjall::log::Behind::AnyBatch).unwrap();
+        let end = crate::fjall::log::end_of(&log).unwrap();
         (log, end.whole)
     };
     for at in 1..=6 {

@@ -12,7 +12,7 @@ const LAST: Position = Position(COMMITS as u64 + 1);
 /// Returns data with two checkpoints, a log that starts behind the first commits, and no snapshot.
 fn trimmed() -> Data {
     let data = Data(tempfile::tempdir().unwrap());
-    let (store, _) = open(data.path(), &options([7; 16]), &|_, _| Ok(())).unwrap();
+    let (store, _) = open(data.path(), &options([7; 16])).unwrap();
     store.begin_epoch().unwrap();
     let dir = checkpoints(data.path());
     for index in 0..COMMITS {

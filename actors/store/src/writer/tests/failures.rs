@@ -10,7 +10,7 @@ use super::*;
 fn a_failure_fails_all_that_waits_and_is_recovered_from() {
     for outcome in [CrashOutcome::Lost, CrashOutcome::Kept, CrashOutcome::Unsynced] {
         let store = CrashingStore::new();
-        store.fail_after(3, outcome);
+        store.fail_after(2, outcome);
         let writer = Writer::start(Arc::new(store.clone()), WriterOptions::default()).unwrap();
         let (lucky, _lucky_heard) = subscribe(&writer, "lucky");
         let (subscriber, heard) = subscribe(&writer, "acme");
@@ -104,7 +104,7 @@ fn stopping_finishes_what_is_queued() {
 #[test]
 fn stopping_does_not_wait_for_a_failed_store() {
     let store = CrashingStore::new();
-    store.fail_after(2, CrashOutcome::Lost);
+    store.fail_after(1, CrashOutcome::Lost);
     let writer = Writer::start(Arc::new(store.clone()), WriterOptions::default()).unwrap();
     store.fail_next_reopens(usize::MAX);
     let (subscriber, heard) = subscribe(&writer, "acme");

@@ -37,16 +37,11 @@ pub(super) fn gated() -> (Arc<Gated>, Gate) {
 }
 
 impl Gate {
-    /// Returns a writer whose own first commits, of the epoch and of the counted usage, have
-    /// passed.
+    /// A writer whose own first commit, of the epoch, has passed.
     pub(super) fn start(&self, store: &Arc<Gated>, options: WriterOptions) -> Writer {
-        for _ in 0..2 {
-            self.permits.send(Permit::Go).unwrap();
-        }
+        self.permits.send(Permit::Go).unwrap();
         let writer = Writer::start(store.clone(), options).unwrap();
-        for _ in 0..2 {
-            self.entered.recv().unwrap();
-        }
+        self.entered.recv().unwrap();
         writer
     }
 }
