@@ -7,12 +7,10 @@
 
 use std::convert::Infallible;
 
-use serde::Deserialize;
-
 use crate::id::{MediaId, MessageId};
 use crate::prices::PriceClass;
 use crate::template::{TemplateCategory, TemplateName};
-use crate::text::{self, MessageText};
+use crate::text::MessageText;
 use crate::words::words;
 
 mod compact;
@@ -52,13 +50,11 @@ words! {
 /// [`TemplateContent`] once it is rendered.
 ///
 /// All content but a template is free-form: the channel accepts it only while the conversation
-/// window is open. Earlier versions stored rendered content as JSON, so what the variants and their
-/// fields are called there is part of the format.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// window is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MessageContent<T = TemplateMessage> {
     /// Free text.
-    Text(#[serde(with = "text::stored")] MessageText),
+    Text(MessageText),
     /// A template with its parameters.
     Template(T),
     /// Content that is an object.
@@ -66,7 +62,7 @@ pub enum MessageContent<T = TemplateMessage> {
 }
 
 /// Free-form content that is an object in the channel's own form.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ObjectContent {
     /// Its kind, which is the object's name too.
     pub kind: MessageKind,
@@ -75,10 +71,8 @@ pub struct ObjectContent {
     /// A line that describes the object to people; empty if the kind is enough.
     pub text: Box<str>,
     /// The message that it is about, whose id of the channel belongs into the object.
-    #[serde(skip)]
     pub about: Option<MessageId>,
     /// The file that it has, whose id of the channel belongs into the object.
-    #[serde(default)]
     pub media: Option<MediaId>,
 }
 
@@ -121,7 +115,7 @@ impl std::fmt::Debug for TemplateMessage {
 }
 
 /// A template with parameters that fit it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateContent {
     /// The template's name and language.
     pub template: TemplateName,

@@ -126,14 +126,13 @@ pub enum PublicEvent {
         /// The further fields of its `data`: a JSON object, [`OtpNotes`](otp::OtpNotes).
         notes: Box<str>,
     },
-    /// `message.queued` and those that follow it, of a single message through a number. Earlier
-    /// versions stored them as [`Other`](Self::Other).
+    /// `message.queued` and those that follow it, of a single message through a number.
     Message(Box<MessageStep>),
     /// Every rarer event type.
     Other {
         /// The event's type.
         kind: EventKind,
-        /// The event's `data`, a JSON object. Earlier versions may have written other fields.
+        /// The event's `data`, a JSON object.
         data: Box<str>,
     },
 }

@@ -2,7 +2,7 @@
 //!
 //! Each test compares its sheet with the expected bytes in its source, and each value must decode
 //! from those bytes. Users' data directories hold these bytes. When such a test fails, the change
-//! is a mistake, or it needs code that reads the old format.
+//! is a mistake, or the format needs another version.
 
 #![allow(clippy::unwrap_used, reason = "only tests use it, and a panic fails the test")]
 
@@ -80,10 +80,4 @@ fn hex(bytes: &[u8]) -> String {
     let line = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let lines: Vec<_> = bytes.chunks(LINE_BYTES).map(line).collect();
     if lines.len() > 1 { format!("\n    {}", lines.join("\n    ")) } else { lines.concat() }
-}
-
-/// Decodes hexadecimal digits. Everything between them is ignored.
-pub fn unhex(text: &str) -> Vec<u8> {
-    let digits: Vec<_> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
-    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }

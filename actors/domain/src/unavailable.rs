@@ -55,9 +55,6 @@ pub enum UnavailableReason {
     /// Nothing may leave the engine, because its data is older than the outside world.
     #[error("the server is held: nothing is sent until an operator releases it")]
     Held,
-    /// What is asked for is still being counted, because an earlier version kept no counts.
-    #[error("the conversations are still being counted after an upgrade")]
-    Counting,
     /// The engine has no place for the contents of files.
     #[error("no media files are kept here: there is no place for them")]
     NoMediaStore,

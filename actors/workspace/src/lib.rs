@@ -58,10 +58,9 @@ pub use contacts::{
 };
 pub use conversations::{
     Conversation, ConversationChange, ConversationCounts, ConversationFilter, ConversationNote,
-    ConversationStatus, ConversationView, ConversationsPage, CountError, Direction, InboxCounts,
-    InboxDays, NOTES_MAX, NoteError, NotesPage, QUICK_REPLIES_MAX, QuickReply, QuickReplyError,
+    ConversationStatus, ConversationView, ConversationsPage, Direction, InboxCounts, InboxDays,
+    NOTES_MAX, NoteError, NotesPage, QUICK_REPLIES_MAX, QuickReply, QuickReplyError,
     ReadConversationError, UpdateConversationError, WrittenContent, WrittenContext, WrittenMedia,
-    count_beside, see_to_counts,
 };
 pub use email::{EmailChannel, ReceiveMailError};
 pub use event_options::EventOptions;

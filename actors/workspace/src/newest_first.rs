@@ -4,9 +4,7 @@
 //! source that stops before its end reports its position, and the page ends there for all sources.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
 
-use postrider_domain::Timestamp;
 use postrider_store::{Direction, StoreError, Table, View};
 
 /// The maximum number of rows of each source that one page looks at: they take some 50 ms.
@@ -17,9 +15,9 @@ pub(crate) struct Walk<I, R> {
     limit: usize,
     left: usize,
     rows: Vec<(I, R)>,
-    /// The id from which on everything was looked at.
-    pub(crate) last: Option<I>,
-    /// The same id, if the walk stopped before the end; `None`: there are no more rows.
+    /// Everything from here on was looked at.
+    last: Option<I>,
+    /// The same, where it was not looked further; `None`: there is nothing further.
     stopped: Option<I>,
 }
 
@@ -45,12 +43,7 @@ impl<I: Copy + Ord, R> Walk<I, R> {
         self.rows.extend(row.map(|row| (id, row)));
     }
 
-    /// Returns whether it stopped before the end.
-    pub(crate) const fn has_stopped(&self) -> bool {
-        self.stopped.is_some()
-    }
-
-    /// Returns the number of rows that still fit.
+    /// How many more rows it takes.
     pub(crate) const fn room(&self) -> usize {
         self.limit - self.rows.len()
     }
@@ -124,36 +117,4 @@ pub(crate) fn merged<I: Copy + Ord, R>(
     rows.truncate(limit);
     let last = rows.last().map(|(id, _)| *id).filter(|_| is_cut);
     (rows.into_iter().map(|(_, row)| row).collect(), last.or(stopped))
-}
-
-/// From which moment on the rows of a table are in its index, where earlier versions have written
-/// some without. Those are older than all others, so where they end is found by halving the time.
-/// `nearest` gives the first row from a moment on, or the last before it: its moment, and whether
-/// it is in the index.
-///
-/// # Errors
-/// [`StoreError`]: the store cannot be read.
-pub(crate) fn indexed_from(
-    nearest: impl Fn(Timestamp, Direction) -> Result<Option<(Timestamp, bool)>, StoreError>,
-) -> Result<Timestamp, StoreError> {
-    let start = Timestamp::from_millis(0);
-    let Some((oldest, is_indexed)) = nearest(start, Direction::Forward)? else {
-        return Ok(start);
-    };
-    if is_indexed {
-        return Ok(start);
-    }
-    let end = Timestamp::from_millis(u64::MAX >> 16);
-    let newest = nearest(end, Direction::Backward)?.map_or(oldest, |(newest, _)| newest);
-    // The first row from `old` on is not in the index; that from `new` on is, or is not there.
-    let mut old = oldest.as_millis();
-    let mut new = newest.plus(Duration::from_millis(1)).as_millis();
-    while new - old > 1 {
-        let middle = old + (new - old) / 2;
-        match nearest(Timestamp::from_millis(middle), Direction::Forward)? {
-            Some((at, false)) => old = at.as_millis().clamp(middle, new - 1),
-            _ => new = middle,
-        }
-    }
-    Ok(Timestamp::from_millis(new))
 }

@@ -60,9 +60,7 @@ pub struct BroadcastCompletedData {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CompletedCounts {
-    /// The channel took the message and holds it back: it may send it later, or drop it. Events of
-    /// earlier versions have nothing of it.
-    #[cfg_attr(feature = "schema", schema(required = false))]
+    /// The channel took the message and holds it back: it may send it later, or drop it.
     pub held: u32,
     /// The channel took the message; whether it arrives is reported by `message.delivered`.
     pub sent: u32,

@@ -23,8 +23,7 @@ pub struct OptedOutData {
     pub contact_id: Option<ContactId>,
     /// Why, if somebody said so.
     pub reason: Option<String>,
-    /// What opted it out; left out of events of earlier versions.
-    #[cfg_attr(feature = "schema", schema(required = false))]
+    /// What opted it out.
     pub source: OptOutSource,
 }
 
@@ -59,10 +58,11 @@ pub struct ContactData {
     #[serde(serialize_with = "fields::optional_text")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub phone: Option<Phone>,
-    /// The channel's id of the person; left out of events of earlier versions.
-    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    /// The channel's id of the person.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub user_id: Option<UserId>,
-    /// The name that the person has chosen on the channel; left out of events of earlier versions.
+    /// The name that the person has chosen on the channel.
+    #[cfg_attr(feature = "schema", schema(required))]
     pub username: Option<Box<str>>,
     /// The phone that it had before this change, if the change is of the phone.
     #[serde(serialize_with = "fields::optional_text", skip_serializing_if = "Option::is_none")]

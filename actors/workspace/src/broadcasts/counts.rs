@@ -17,8 +17,7 @@ use crate::core::view::unreadable;
 use postrider_domain::WorkspaceId;
 use postrider_domain::unavailable::Unavailable;
 
-/// What is kept of a broadcast's counts; nothing of one that is not settled, or was by an earlier
-/// version.
+/// What is kept of a broadcast's counts; nothing of one that is not settled.
 pub(crate) fn read(
     store: &dyn View,
     workspace: &WorkspaceId,

@@ -59,7 +59,6 @@ macro_rules! statuses {
 
         /// The counts of recipients by status: each is in one, and they add up to all.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-        #[serde(default)]
         pub struct BroadcastCounts { $($(#[$doc])* pub $field: u32,)* }
 
         impl RecipientStatus {

@@ -17,7 +17,6 @@ use crate::contacts::{occupancy, search_index};
 
 /// The conditions that a contact must meet; the default matches every contact.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ContactFilter {
     /// A part of its name, phone or e-mail; case is ignored.
     pub search: Option<String>,

@@ -144,8 +144,7 @@ fn parts(all: Vec<NewContactRow>) -> Vec<Vec<NewContactRow>> {
 
 /// The outcome of a row, as it is kept for a repeated request.
 ///
-/// Kept answers are in postcard's format. The first two are what an optional contact was before
-/// there were others.
+/// Kept answers are in postcard's format, so the order of the variants is part of it.
 #[derive(Serialize, Deserialize)]
 enum Outcome {
     Refused,

@@ -1,61 +1,28 @@
 //! Counts the conversations of each status and of each agent, and those with something unread.
 //!
-//! The counts change in the commit that changes a conversation. Where an earlier version kept none,
-//! or fewer, they are made beside the actor, in slices (`uncounted.rs`), and until then nobody is
-//! shown any.
+//! The counts change in the commit that changes a conversation.
 //!
-//! [`Table::Conversations`] has, under `workspace ‖ 0`, `n` with the version once they are kept,
-//! `n ‖ status` for all of a status, `n ‖ status ‖ agent` for those of one agent, `u ‖ status` for
-//! those of nobody, and `r` for those with something unread. Version 1 had neither of the last two,
-//! and no conversation of its time has anything unread. `p` says which are not counted yet: a byte
-//! with the version, the last id before them, and the id of the last of them.
-
-mod uncounted;
+//! [`Table::Conversations`] has, under `workspace ‖ 0`, `n ‖ status` for all of a status,
+//! `n ‖ status ‖ agent` for those of one agent, `u ‖ status` for those of nobody, and `r` for those
+//! with something unread.
 
 use crate::Workspace;
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use postrider_domain::WorkspaceId;
-use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_store::{CommitError, StoreError, Table, View};
-
-use uncounted::Uncounted;
-pub use uncounted::{count_beside, see_to_counts};
+use postrider_domain::unavailable::Unavailable;
+use postrider_store::{StoreError, Table, View};
 
 use crate::conversations::record::{Conversation, ConversationStatus, Counted, prefix};
 
 const TABLE: Table = Table::Conversations;
-/// The version of the counts, as a number like theirs.
-const VERSION: u64 = 2;
-
-/// Why the conversations could not be counted at the start.
-#[derive(Debug, thiserror::Error)]
-pub enum CountError {
-    /// The store cannot be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// It cannot be written that there is something to count.
-    #[error("the conversations could not be counted: {0}")]
-    Commit(#[from] CommitError),
-    /// The thread that looks has died.
-    #[error("the conversations could not be counted")]
-    Interrupted,
-}
-
-fn kept_key(workspace: &WorkspaceId) -> Vec<u8> {
-    prefix(workspace, b'n')
-}
 
 fn key(workspace: &WorkspaceId, status: u8, agent: &[u8]) -> Vec<u8> {
-    [kept_key(workspace).as_slice(), &[status], agent].concat()
-}
-
-fn nobodys_prefix(workspace: &WorkspaceId) -> Vec<u8> {
-    prefix(workspace, b'u')
+    [prefix(workspace, b'n').as_slice(), &[status], agent].concat()
 }
 
 fn nobodys_key(workspace: &WorkspaceId, status: u8) -> Vec<u8> {
-    [nobodys_prefix(workspace).as_slice(), &[status]].concat()
+    [prefix(workspace, b'u').as_slice(), &[status]].concat()
 }
 
 fn unread_key(workspace: &WorkspaceId) -> Vec<u8> {
@@ -71,8 +38,7 @@ fn keys(workspace: &WorkspaceId, status: u8, agent: &[u8]) -> [Vec<u8>; 2] {
     [key(workspace, status, &[]), of_agent]
 }
 
-/// The counts once these conversations are not what they were but what they are to be. Where none
-/// are kept there has been no conversation, or some are not counted yet, which have none here.
+/// The counts once these conversations are not what they were but what they are to be.
 pub(crate) fn moved(
     context: &Context<'_>,
     from: &[&Conversation],
@@ -82,19 +48,10 @@ pub(crate) fn moved(
     if from.iter().map(standing).eq(to.iter().map(standing)) {
         return Ok(Counted::default());
     }
-    let (mut counts, mut uncounted) = (Counted::default(), None);
-    let kept = kept_key(&context.core.id);
-    if context.get(TABLE, &kept)?.is_none() {
-        uncounted = Uncounted::of(context)?;
-        if uncounted.is_none() {
-            counts.0.insert(kept, VERSION);
-        }
-    }
+    let mut counts = Counted::default();
     let changes = from.iter().map(|it| (it, -1)).chain(to.iter().map(|it| (it, 1)));
     for (conversation, change) in changes {
-        if !uncounted.is_some_and(|uncounted| uncounted.has(conversation.id)) {
-            add(context, &mut counts, conversation, change)?;
-        }
+        add(context, &mut counts, conversation, change)?;
     }
     Ok(counts)
 }
@@ -121,16 +78,12 @@ fn add(
 }
 
 /// How many conversations have a status and an agent; without an agent those of all agents count.
-/// `None` where the counts are not kept yet.
 pub(crate) fn total(
     store: &dyn View,
     workspace: &WorkspaceId,
     wanted: Option<ConversationStatus>,
     agent: Option<&str>,
-) -> Result<Option<usize>, StoreError> {
-    if store.get(TABLE, &kept_key(workspace))?.is_none() {
-        return Ok(None);
-    }
+) -> Result<usize, StoreError> {
     let agent = agent.unwrap_or_default().as_bytes();
     let mut total = 0;
     for status in ConversationStatus::ALL {
@@ -138,26 +91,22 @@ pub(crate) fn total(
             total += number(store.get(TABLE, &key(workspace, status.as_byte(), agent))?)?;
         }
     }
-    Ok(Some(total as usize))
+    Ok(total as usize)
 }
 
-/// How many conversations are nobody's and stand so; without a status of all. `None` where the
-/// counts are not kept yet.
+/// How many conversations are nobody's and stand so; without a status of all.
 pub(crate) fn unassigned(
     store: &dyn View,
     workspace: &WorkspaceId,
     wanted: Option<ConversationStatus>,
-) -> Result<Option<usize>, StoreError> {
-    if store.get(TABLE, &kept_key(workspace))?.is_none() {
-        return Ok(None);
-    }
+) -> Result<usize, StoreError> {
     let mut total = 0;
     for status in ConversationStatus::ALL {
         if wanted.is_none_or(|wanted| wanted == status) {
             total += number(store.get(TABLE, &nobodys_key(workspace, status.as_byte()))?)?;
         }
     }
-    Ok(Some(total as usize))
+    Ok(total as usize)
 }
 
 /// The numbers of conversations.
@@ -181,14 +130,12 @@ impl Workspace {
     /// Returns the numbers of conversations, and of this agent's.
     ///
     /// # Errors
-    /// [`Unavailable`] when the store cannot be read, or while those of an earlier version are
-    /// still being counted.
+    /// [`Unavailable`] when the store cannot be read.
     pub async fn conversation_counts(
         &self,
         agent: Option<String>,
     ) -> Result<ConversationCounts, Unavailable> {
-        let counts = self.read(move |store, workspace| count(store, workspace, agent.as_deref()));
-        counts.await?.ok_or_else(|| Unavailable::because(UnavailableReason::Counting))
+        self.read(move |store, workspace| count(store, workspace, agent.as_deref())).await
     }
 }
 
@@ -196,28 +143,22 @@ fn count(
     store: &dyn View,
     workspace: &WorkspaceId,
     agent: Option<&str>,
-) -> Result<Option<ConversationCounts>, StoreError> {
+) -> Result<ConversationCounts, StoreError> {
     use ConversationStatus::{Open, Pending, Resolved};
-    if Uncounted::read(store, workspace)?.is_some() {
-        return Ok(None);
-    }
-    let of = |status, agent| {
-        Ok::<_, StoreError>(total(store, workspace, Some(status), agent)?.unwrap_or(0))
-    };
+    let of = |status, agent| total(store, workspace, Some(status), agent);
     let mine = match agent.filter(|agent| !agent.is_empty()) {
         Some(_) => of(Open, agent)? + of(Pending, agent)?,
         None => 0,
     };
-    let nobodys =
-        |status| Ok::<_, StoreError>(unassigned(store, workspace, Some(status))?.unwrap_or(0));
-    Ok(Some(ConversationCounts {
+    let nobodys = |status| unassigned(store, workspace, Some(status));
+    Ok(ConversationCounts {
         open: of(Open, None)?,
         pending: of(Pending, None)?,
         resolved: of(Resolved, None)?,
         mine,
         unassigned: nobodys(Open)? + nobodys(Pending)?,
         unread: number(store.get(TABLE, &unread_key(workspace))?)? as usize,
-    }))
+    })
 }
 
 fn number(value: Option<Vec<u8>>) -> Result<u64, StoreError> {

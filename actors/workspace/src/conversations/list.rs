@@ -125,13 +125,13 @@ fn find(
         if seen > skip && ids.len() < limit {
             ids.push(id);
         }
-        // If the total is known, the rest need not be looked at.
-        match total {
-            Some(total) if ids.len() == limit || seen >= total => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
+        // The total is known, so the rest need not be looked at.
+        match ids.len() == limit || seen >= total {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
     })?;
-    Ok((ids, total.unwrap_or(seen)))
+    Ok((ids, total))
 }
 
 /// Visits the conversations of a status and an agent, the most recently active first.

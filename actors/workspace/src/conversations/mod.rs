@@ -23,7 +23,7 @@ pub(crate) mod record;
 
 pub use change::{ConversationChange, UpdateConversationError};
 pub use content::{WrittenContent, WrittenContext};
-pub use counts::{ConversationCounts, CountError, count_beside, see_to_counts};
+pub use counts::ConversationCounts;
 pub use days::{InboxCounts, InboxDays};
 pub use list::{ConversationFilter, ConversationView, ConversationsPage, ReadConversationError};
 pub use notes::{ConversationNote, NOTES_MAX, NoteError, NotesPage};

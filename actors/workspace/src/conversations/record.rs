@@ -76,16 +76,15 @@ pub struct Conversation {
     pub created_at: Timestamp,
     /// The time of the last activity, for the order of the list.
     pub active_at: Timestamp,
-    /// The number of messages that were added to it, since these are counted.
-    #[serde(default)]
+    /// Messages that were added to it.
     pub added: u64,
     /// The number to which the contact last wrote; `None` in one by e-mail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<NumberId>,
-    /// When that was written; earlier versions did not keep it.
+    /// When that was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number_at: Option<Timestamp>,
-    /// When the contact last wrote; earlier versions did not keep it.
+    /// When the contact last wrote, if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_inbound_at: Option<Timestamp>,
     /// The number of the contact's messages since the last reply, and since all were marked as
@@ -138,13 +137,7 @@ impl Conversation {
         self.last_inbound_at = self.last_inbound_at.max(Some(at));
     }
 
-    /// Returns when the contact last wrote, as far as known.
-    #[must_use]
-    pub fn last_inbound(&self) -> Option<Timestamp> {
-        self.last_inbound_at.max(self.number_at)
-    }
-
-    /// Returns `messaging` or `email`.
+    /// `messaging` or `email`.
     #[must_use]
     pub const fn channel(&self) -> &'static str {
         if self.mail.is_some() { "email" } else { "messaging" }
@@ -257,7 +250,7 @@ pub(crate) fn message_key(
     message: MessageId,
     at: Timestamp,
 ) -> Vec<u8> {
-    // As an id begins: the keys of earlier versions are the message's id alone.
+    // As an id begins.
     let second = (at.as_secs() * 1000).to_be_bytes();
     let [_, _, second @ ..] = second;
     let prefix = messages_prefix(workspace, conversation.id);

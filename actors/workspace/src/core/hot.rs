@@ -22,23 +22,7 @@ use crate::core::otp::rolling_window::SendLog;
 use crate::core::unsent::{Unsent, UnsentMessages};
 
 /// The state's first byte in a snapshot.
-const SNAPSHOT_VERSION: u8 = 9;
-/// The first byte of one that does not know how many codes of a region were verified.
-const WITHOUT_CONVERSIONS: u8 = 8;
-/// The first byte of one that knows no codes that any phone may send.
-const WITHOUT_OPEN: u8 = 7;
-/// The first byte of one that knows no chains.
-const WITHOUT_CHAINS: u8 = 6;
-/// The first byte of one that knows neither callers nor notes of requests.
-const WITHOUT_CALLERS: u8 = 5;
-/// The first byte of one that knows no rebase of the clock.
-const WITHOUT_REBASE: u8 = 4;
-/// The first byte of one that does not distinguish the messages of a request.
-const WITHOUT_EARLIER: u8 = 3;
-/// The first byte of one that knows neither claims nor repeats.
-const WITHOUT_CLAIMS: u8 = 2;
-/// The first byte of one that knows neither messages nor countries.
-const WITHOUT_MESSAGES: u8 = 1;
+const SNAPSHOT_VERSION: u8 = 1;
 
 /// The reason why a state of a snapshot cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -59,8 +43,6 @@ pub enum StateDecodeError {
 pub struct HotState {
     /// The latest moment that was seen; commands never go back behind it.
     now: Timestamp,
-    /// The latest moment of an event that was played. A replay sets no `now`.
-    played: Timestamp,
     pub(crate) otps: OtpTable,
     pub(crate) sends: SendLog,
     pub(crate) messages: UnsentMessages,
@@ -84,17 +66,7 @@ impl HotState {
         self.now
     }
 
-    /// Notes the moment of an event that is played.
-    pub(crate) fn note_played(&mut self, at: Timestamp) {
-        self.played = self.played.max(at);
-    }
-
-    /// Returns the latest moment that was seen, or that an event of the journal carries.
-    pub fn latest(&self) -> Timestamp {
-        self.now.max(self.played)
-    }
-
-    /// Forgets everything that is over by `latest`, for a snapshot.
+    /// Forgets what is over by `latest`, for a snapshot.
     pub fn forget_until(&mut self, latest: Timestamp) {
         self.advance(latest);
         self.forget_ended();
@@ -125,14 +97,12 @@ impl HotState {
         self.count_end(event);
         match *event {
             Event::OtpSent { id, phone, expiry, length, key_version } => {
-                self.played = self.played.max(id.timestamp());
                 let otp = Otp::new(id, phone, expiry, length, key_version);
                 let slot = self.otps.insert(otp);
                 self.count_send(id.timestamp(), slot);
                 self.prefixes.sent(self.now, calling_code(phone));
             }
             Event::OtpResent { id, at } => {
-                self.played = self.played.max(at);
                 if let Some(slot) = self.otps.find(id) {
                     self.count_send(at, slot);
                     if self.otps.chains.get(id).is_some() {
@@ -147,14 +117,8 @@ impl HotState {
             | Event::OtpMissed { id, .. }
             | Event::OtpExpired { id }
             | Event::OtpCancelled { id }
-            | Event::OtpReported { id, .. } => self.change(id, event),
-            Event::OtpDelivery { id, .. } => {
-                if self.otps.get(id).is_some_and(|otp| otp.unsettled == 0) {
-                    // Of a version that did not distinguish the messages of a request.
-                    self.otps.earlier.settle_any(id);
-                }
-                self.change(id, event);
-            }
+            | Event::OtpReported { id, .. }
+            | Event::OtpDelivery { id, .. } => self.change(id, event),
             Event::MessageSettled { id } => self.messages.remove(id),
             Event::MessageClaimed { id } => self.messages.set_claimed(id, true),
             Event::MessageReleased { id } => self.messages.set_claimed(id, false),
@@ -228,7 +192,6 @@ impl HotState {
     /// changes nothing.
     pub(crate) fn rebase(&mut self, to: Timestamp) {
         self.now = self.now.min(to);
-        self.played = self.played.min(to);
         self.otps.rebase(to);
         self.otps.chains.rebase(to);
         self.sends.rebase(to);
@@ -291,17 +254,17 @@ impl HotState {
     /// Reads the bytes of [`encode_into`](Self::encode_into).
     ///
     /// # Errors
-    /// [`StateDecodeError`] when the bytes are not such a state of this version or an earlier one.
+    /// [`StateDecodeError`] when the bytes are not such a state.
     pub fn decode(bytes: &[u8]) -> Result<Self, StateDecodeError> {
         let (&version, rest) = bytes.split_first().ok_or(EventDecodeError)?;
         match version {
-            WITHOUT_MESSAGES..=SNAPSHOT_VERSION => Ok(Self::decode_version(version, rest)?),
+            SNAPSHOT_VERSION => Ok(Self::decode_rest(rest)?),
             0 => Err(EventDecodeError.into()),
             found => Err(StateDecodeError::Newer { found }),
         }
     }
 
-    fn decode_version(version: u8, mut rest: &[u8]) -> Result<Self, EventDecodeError> {
+    fn decode_rest(mut rest: &[u8]) -> Result<Self, EventDecodeError> {
         let now = Timestamp::from_millis(take_u64(&mut rest)?);
         let mut state = Self { now, ..Self::default() };
         let mut slots = Vec::new();
@@ -319,40 +282,23 @@ impl HotState {
             let slot = *slots.get(ordinal).ok_or(EventDecodeError)?;
             state.sends.push(at, slot, |slot| otps.at(slot).phone);
         }
-        let messages = if version <= WITHOUT_MESSAGES { 0 } else { take_u64(&mut rest)? };
-        for _ in 0..messages {
+        for _ in 0..take_u64(&mut rest)? {
             let (id, after) = rest.split_first_chunk().ok_or(EventDecodeError)?;
             rest = after;
             let give_up_at = Timestamp::from_millis(take_u64(&mut rest)?);
-            let claimed = version > WITHOUT_CLAIMS && take_bool(&mut rest)?;
+            let claimed = take_bool(&mut rest)?;
             state.messages.insert(MessageId::from_bytes(*id), Unsent { give_up_at, claimed });
         }
-        if version > WITHOUT_CLAIMS {
-            state.repeats = Repeats::take_from(&mut rest)?;
-        }
-        if version > WITHOUT_EARLIER {
-            state.otps.earlier = EarlierMessages::take_from(&mut rest)?;
-        }
-        if version > WITHOUT_REBASE {
-            state.otps.take_rebased_from(&mut rest)?;
-        }
-        if version > WITHOUT_MESSAGES {
-            state.prefixes = PrefixCounts::take_from(&mut rest)?;
-        }
-        if version > WITHOUT_CALLERS {
-            state.callers = CallerLog::take_from(&mut rest)?;
-            state.otps.extras = Extras::take_from(&mut rest)?;
-        }
-        if version > WITHOUT_CHAINS {
-            state.otps.chains = Chains::take_from(&mut rest)?;
-            state.otps.extras.take_inbound_from(&mut rest)?;
-        }
-        if version > WITHOUT_OPEN {
-            state.otps.extras.take_open_from(&mut rest)?;
-        }
-        if version > WITHOUT_CONVERSIONS {
-            state.conversions = ConversionCounts::take_from(&mut rest)?;
-        }
+        state.repeats = Repeats::take_from(&mut rest)?;
+        state.otps.earlier = EarlierMessages::take_from(&mut rest)?;
+        state.otps.take_rebased_from(&mut rest)?;
+        state.prefixes = PrefixCounts::take_from(&mut rest)?;
+        state.callers = CallerLog::take_from(&mut rest)?;
+        state.otps.extras = Extras::take_from(&mut rest)?;
+        state.otps.chains = Chains::take_from(&mut rest)?;
+        state.otps.extras.take_inbound_from(&mut rest)?;
+        state.otps.extras.take_open_from(&mut rest)?;
+        state.conversions = ConversionCounts::take_from(&mut rest)?;
         if rest.is_empty() { Ok(state) } else { Err(EventDecodeError) }
     }
 

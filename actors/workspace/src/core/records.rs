@@ -6,7 +6,7 @@
 //! All are in [`Table::Workspaces`] under `workspace id ‖ 0 ‖ name`. Profiles, numbers and facts
 //! are JSON, so that fields can be added; the balance is eight bytes.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::core::pool::Alone;
 use postrider_channel::number_facts::NumberFacts;
@@ -18,16 +18,6 @@ use postrider_number::record::{NumberInfo, NumberKind, Stored};
 use postrider_store::view::codec;
 use postrider_store::{Direction, StoreError, Table, View};
 
-/// Reads the last field of a record that versions before wrote without it.
-///
-/// # Errors
-/// None: what is not there is `None`.
-pub(crate) fn if_kept<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    Ok(Option::deserialize(deserializer).unwrap_or_default())
-}
-
 /// A workspace's name and settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
@@ -35,14 +25,11 @@ pub struct Profile {
     pub name: String,
     /// The time of creation.
     pub created_at: Timestamp,
-    /// Its own limits, if it has any.
-    #[serde(default)]
+    /// Its own limits, where it has any.
     pub limits: LimitsOverride,
-    /// The template that carries one-time passwords, if it is not the default.
-    #[serde(default)]
+    /// What carries one-time passwords, if it is not the default.
     pub otp_template: Option<TemplateName>,
-    /// The destinations to which one-time passwords may go.
-    #[serde(default)]
+    /// Where one-time passwords may go.
     pub destinations: Destinations,
     /// The channels of codes whose request names none; empty: the chat-app channel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -78,12 +78,7 @@ fn last(context: &Context<'_>, contact: &PartyId) -> Result<Option<NumberId>, Un
     if noted.is_some_and(|(at, _)| !is_from_before(context, at)) {
         return Ok(noted.map(|(_, line)| line));
     }
-    let pool = &context.core.pool;
-    let only = match pool.alone() {
-        Some(alone) => Some((alone.until, alone.line)),
-        // Of a version that knew no pool: all codes left through the oldest number.
-        None => pool.first().map(|first| (Timestamp::default(), context.line(first))),
-    };
+    let only = context.core.pool.alone().map(|alone| (alone.until, alone.line));
     let had_code = contact.phone().is_some_and(|phone| context.core.hot.had_code(phone));
     let used = (context.used)(context, contact)?.max(noted).max(only.filter(|_| had_code));
     Ok(used.map(|(_, line)| line))

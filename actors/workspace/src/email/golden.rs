@@ -40,7 +40,4 @@ fn a_mail_is_stored_as_ever() {
         known key: acme\x00d8\x8a\xa2g\xe2\xb9,\x85\xa7\x02j\xab\x1flG\xd8
         address key: acme\x00aq\xd4\xf5_r\xfa\x12\x8d\xfbF\x8a\x1a9\x01P|\x80Kt1d\x88tMv\x9d\x7fK\x16idv
     "#]]);
-    let earlier = r#"{"handed":false,"next_at":1700000000123,"failures":1}"#;
-    let queued: Queued = serde_json::from_str(earlier).unwrap();
-    assert_eq!(queued, Queued { next_at: AT, failures: 1, ..Queued::default() });
 }

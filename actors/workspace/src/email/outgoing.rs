@@ -50,8 +50,7 @@ pub(crate) struct Queued {
     pub(crate) next_at: Timestamp,
     /// The number of times that the server did not accept it.
     pub(crate) failures: u32,
-    /// The reason for the last refusal.
-    #[serde(default)]
+    /// Why, the last time.
     pub(crate) why: Box<str>,
 }
 

@@ -61,6 +61,7 @@ fn append(store: &MemoryStore, sequences: std::ops::RangeInclusive<u64>) {
     while first <= *sequences.end() {
         let count = (1 + first % 190).min(sequences.end() - first + 1);
         let mut value = u32::try_from(count).unwrap().to_be_bytes().to_vec();
+        value.extend_from_slice(&[0; 8]);
         for sequence in first..first + count {
             let at = START.plus(std::time::Duration::from_millis(sequence));
             LogEntry { at, event: event(sequence) }.encode_into(&mut value);

@@ -163,10 +163,8 @@ impl Reads<'_> {
     }
 
     fn inbound(&mut self, number: NumberId, inbound: &Inbound) -> Result<(), StoreError> {
-        for line in [self.line(number)?, number] {
-            let key = received_key(self.workspace, Some(inbound.message_id(line)));
-            self.reader.get(Table::Received, key)?;
-        }
+        let id = inbound.message_id(self.line(number)?);
+        self.reader.get(Table::Received, received_key(self.workspace, Some(id)))?;
         let from = inbound.from.map(PartyId::from);
         let names = from.into_iter().chain(inbound.user_id.clone().map(PartyId::from));
         let names: Vec<_> = names.collect();
@@ -257,11 +255,10 @@ impl Reads<'_> {
                 self.opt_out(name)?;
             }
         }
-        for line in [self.line(number)?, number] {
-            for name in &names {
-                let key = service_window::window_key(self.workspace, line, name);
-                self.reader.get(Table::Windows, key)?;
-            }
+        let line = self.line(number)?;
+        for name in &names {
+            let key = service_window::window_key(self.workspace, line, name);
+            self.reader.get(Table::Windows, key)?;
         }
         Ok(names)
     }

@@ -148,31 +148,23 @@ impl List<'_> {
     /// Looks at single messages.
     fn single(&self, walk: &mut Messages) -> Result<(), StoreError> {
         if let Some(reference) = &self.filter.reference {
-            // Earlier versions knew no references.
-            return self.indexed(By::Reference(reference), Timestamp::from_millis(0), walk);
+            return self.indexed(By::Reference(reference), walk);
         }
-        let Some(to) = &self.filter.to else { return self.scan(walk) };
-        let begin = index::begin(self.store, self.workspace)?;
-        self.indexed(By::To(to), begin, walk)?;
-        if walk.has_stopped() || begin.as_millis() == 0 || self.filter.is_before(begin) {
-            return Ok(());
+        match &self.filter.to {
+            Some(to) => self.indexed(By::To(to), walk),
+            None => self.scan(walk),
         }
-        let older = MessageId::from_parts(begin, 0);
-        let before = Some(self.before.map_or(older, |before| before.min(older)));
-        walk.last = before;
-        List { before, ..*self }.scan(walk)
     }
 
-    /// Looks at the messages of the index that are not older than its start.
-    fn indexed(&self, by: By<'_>, begin: Timestamp, walk: &mut Messages) -> Result<(), StoreError> {
+    /// Looks at those of the index.
+    fn indexed(&self, by: By<'_>, walk: &mut Messages) -> Result<(), StoreError> {
         let prefix = by.prefix(self.workspace);
         let mut before = self.before;
         loop {
             let at_once = walk.room() + 1;
             let ids = index::before(self.store, &prefix, before, at_once)?;
             for id in &ids {
-                let at = id.timestamp();
-                if at < begin || self.filter.is_before(at) || !walk.goes_on(1) {
+                if self.filter.is_before(id.timestamp()) || !walk.goes_on(1) {
                     return Ok(());
                 }
                 self.take(walk, *id, MessageState::read(self.store, self.workspace, *id)?);

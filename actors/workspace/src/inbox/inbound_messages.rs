@@ -49,11 +49,7 @@ pub(super) fn take(
     let line = context.line(number);
     let id = inbound.message_id(line);
     let key = received_key(&context.core.id, Some(id));
-    // Earlier versions knew it by the number's own id.
-    let as_before = received_key(&context.core.id, Some(inbound.message_id(number)));
-    if context.get(Table::Received, &key)?.is_some()
-        || (line != number && context.get(Table::Received, &as_before)?.is_some())
-    {
+    if context.get(Table::Received, &key)?.is_some() {
         return Ok(None);
     }
     let received = Received {
@@ -187,12 +183,9 @@ pub(crate) fn long_ago(
     })?;
     let mut keys = Vec::new();
     for (key, window) in ended {
-        // Those that were received before windows were forgotten have none.
-        if !window.is_empty() {
-            keys.extend(service_window::passed(look, &window)?);
-            for phone in service_window::phones(&window) {
-                keys.extend(reply_lookup::remembered(look, &phone)?);
-            }
+        keys.extend(service_window::passed(look, &window)?);
+        for phone in service_window::phones(&window) {
+            keys.extend(reply_lookup::remembered(look, &phone)?);
         }
         cursor.pass(&key);
         keys.push((Table::Received, key));

@@ -53,11 +53,7 @@ pub(super) fn read_ahead(
 ) -> Result<Option<Phone>, StoreError> {
     let written_to = reader.get(Table::Aliases, key(workspace, known_as))?;
     let digits = written_to.and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
-    let phone = digits.and_then(|digits| Phone::from_digits(digits).ok());
-    if let Some(phone) = phone {
-        reader.get(Table::Aliases, name_key(workspace, phone, Some(known_as)))?;
-    }
-    Ok(phone)
+    Ok(digits.and_then(|digits| Phone::from_digits(digits).ok()))
 }
 
 /// Returns the key of the moment when the contact with a name was deleted.
@@ -95,10 +91,8 @@ pub(crate) fn learn(
     known_as: Phone,
     at: Timestamp,
 ) -> Result<(), Unavailable> {
-    let name = name_key(&context.core.id, phone, Some(known_as));
     let before = written_to(context, known_as)?;
-    let is_known = before == Some(phone) && context.get(Table::Aliases, &name)?.is_some();
-    if phone == known_as || is_known {
+    if phone == known_as || before == Some(phone) {
         return Ok(());
     }
     let deleted = deleted_at(context, &phone.into())?;
@@ -115,6 +109,7 @@ pub(crate) fn learn(
         let name = name_key(&context.core.id, before, Some(known_as));
         context.delete(Table::Aliases, name);
     }
+    let name = name_key(&context.core.id, phone, Some(known_as));
     context.put(Table::Aliases, name, Vec::new());
     Ok(())
 }

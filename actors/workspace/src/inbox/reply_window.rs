@@ -2,7 +2,8 @@
 //!
 //! It is read where a reply reads it: in the open service windows of all connected numbers.
 
-use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
+use postrider_domain::{PartyId, Timestamp, WorkspaceId};
+use postrider_number::record::NumberInfo;
 use postrider_store::{StoreError, View};
 
 use crate::Workspace;
@@ -77,17 +78,13 @@ fn read(
     asked: &[(bool, Vec<PartyId>)],
 ) -> Result<Vec<ReplyWindow>, StoreError> {
     let numbers = records::load(store, workspace)?.map(|found| found.numbers).unwrap_or_default();
-    let known_by: Vec<[NumberId; 2]> = numbers.iter().map(|it| [it.line(), it.id]).collect();
-    let window = |(by_mail, names): &(bool, Vec<PartyId>)| {
-        if *by_mail || names.is_empty() {
+    let lines: Vec<_> = numbers.iter().map(NumberInfo::line).collect();
+    let window = |(by_mail, to): &(bool, Option<PartyId>)| {
+        let Some(to) = to.as_ref().filter(|_| !by_mail) else {
             return Ok(without_number(*by_mail));
-        }
-        // A reply goes to one of the names, to which the person has written.
-        let mut latest = None;
-        for name in names {
-            latest = latest.max(service_window::latest_end(store, workspace, &known_by, name)?);
-        }
-        Ok(latest.map_or(ReplyWindow::Closed, ReplyWindow::Until))
+        };
+        let end = service_window::latest_end(store, workspace, &lines, to)?;
+        Ok(end.map_or(ReplyWindow::Closed, ReplyWindow::Until))
     };
     asked.iter().map(window).collect()
 }

@@ -1,8 +1,8 @@
 //! Finds the message that another one answers or reacts to, beside the actor.
 //!
 //! Its channel names it by an id of its own. The index of messages has those of the workspace's
-//! own; for others, and those of earlier versions, the newest messages of the conversation are
-//! looked through. One that is not found, or cannot be read, is not named.
+//! own; for others, and those to another name of the same person, the newest messages of the
+//! conversation are looked through. One that is not found, or cannot be read, is not named.
 
 use std::ops::ControlFlow;
 

@@ -51,9 +51,7 @@ pub struct WorkspaceEntry {
     pub(crate) index_due: AtomicU64,
     /// The readers for commands beside the actor.
     pub(crate) reading_ahead: Arc<ReadingAhead>,
-    /// Set if all its ended one-time passwords are known to be in their index.
-    pub(crate) otps_indexed: AtomicBool,
-    /// The ignored items of its callbacks.
+    /// What callbacks brought that is of no use.
     pub(crate) ignored: Mutex<IgnoredLog>,
     /// The watchers of its broadcasts.
     pub(crate) watching: Watching,
@@ -75,7 +73,6 @@ impl WorkspaceEntry {
             log_last: AtomicU64::new(0),
             index_due: AtomicU64::new(0),
             reading_ahead: Arc::default(),
-            otps_indexed: AtomicBool::new(false),
             ignored: Mutex::default(),
             watching: Watching::default(),
         }

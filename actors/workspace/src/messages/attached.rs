@@ -7,9 +7,7 @@ use postrider_store::Table;
 
 use crate::conversations::WrittenMedia;
 use crate::core::command::Context;
-use crate::core::view::unreadable;
 use crate::media::{MediaState, doubt_upload, media_key};
-use crate::messages::content::{content_key, decode};
 use crate::messages::record::MessageState;
 use crate::messages::send::SendMessageError;
 
@@ -62,19 +60,8 @@ pub(super) fn doubt(
     if !failure.code.is_some_and(|code| ABOUT_FILES.contains(&code)) {
         return Ok(());
     }
-    let media = match refused.media {
-        Some(media) => Some(media),
-        // Earlier versions did not note it: its content shows it, while that is there.
-        None => {
-            let key = content_key(&context.core.id, refused.message_id);
-            let content = context.get(Table::Messages, &key)?;
-            content
-                .map(|bytes| decode(&bytes).map_err(unreadable))
-                .transpose()?
-                .and_then(|content| file_of(&content))
-        }
-    };
-    media.map_or(Ok(()), |media| doubt_upload(context, media, (refused.number, refused.created_at)))
+    let since = (refused.number, refused.created_at);
+    refused.media.map_or(Ok(()), |media| doubt_upload(context, media, since))
 }
 
 /// Returns the file of a message.

@@ -2,8 +2,7 @@
 //!
 //! [`Table::Messages`] has it under `workspace ‖ 0 ‖ message`: a version (1), and then the fields
 //! in postcard's format. The id is left to the key, and moments are kept by how much later they are
-//! than the one before them, because a message is written twice at least. What earlier versions
-//! wrote is JSON, whose first byte is `{`.
+//! than the one before them, because a message is written twice at least.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +11,6 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{
     MediaId, MessageId, MessageKind, NumberId, PartyId, SenderNotes, Timestamp, WorkspaceId, event,
 };
-use postrider_store::view::codec;
 use postrider_store::{StoreError, Table, View};
 
 use crate::core::command::Context;
@@ -99,18 +97,17 @@ impl MessageState {
         bytes
     }
 
-    /// Reads the record of the message of this id, that of an earlier version too.
+    /// Reads the record of the message of this id.
     ///
     /// # Errors
     /// [`StoreError::Damaged`]: it is none. [`StoreError::Newer`]: a newer version wrote it.
     pub(crate) fn decode(id: MessageId, bytes: &[u8]) -> Result<Self, StoreError> {
         let stored = match bytes {
             [VERSION, stored @ ..] => stored,
-            // No JSON starts with a control character.
-            [version @ 2..b' ', ..] => {
+            [version, ..] if *version > VERSION => {
                 return Err(StoreError::Newer(format!("a message has version {version}")));
             }
-            json => return codec::decode(json),
+            _ => &[],
         };
         let Ok((stored, [])) = postcard::take_from_bytes::<Stored<'_>>(stored) else {
             return Err(StoreError::Damaged("a message is not what was written".into()));

@@ -120,36 +120,3 @@ fn a_message_is_stored_as_ever() {
         content key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\nc
     "#]]);
 }
-
-/// What earlier versions wrote, as JSON.
-const EARLIER: &str = r#"{"message_id":"msg_01hf7yat3v041061050r3gg28a","to":15550123456,"kind":"template","template":{"name":"offer","language":"en_US"},"status":"failed","error":{"reason":"channel_refused","code":131026,"details":"no"},"number":"num_01hf7yat3v041061050r3gg28b","price":2,"created_at":1700000000123,"give_up_at":1700000000123,"unknown_at":1700000000123,"held_at":1700000000123,"sent_at":1700000000123,"read_at":1700000000123,"failed_at":1700000000123}"#;
-
-#[test]
-fn records_of_earlier_versions_are_read() {
-    let id = state().message_id;
-    let read = |json: &str| MessageState::decode(id, json.as_bytes()).unwrap();
-    assert!(read(EARLIER) == state());
-    each_fault(EARLIER.as_bytes(), |damaged| drop(MessageState::decode(id, damaged)));
-    let noted = r#""notes":{"reference":"order-7","metadata":{"é":"1"}},"pinned":true,"answers":"wamid.1","provider_id":"wamid.2""#;
-    let noted = EARLIER.replace(r#""price":2"#, &format!(r#""price":2,{noted}"#));
-    let MessageState { notes, pinned, answers, provider_id, .. } = with_all();
-    assert!(read(&noted) == MessageState { notes, pinned, answers, provider_id, ..state() });
-    let media = r#""price":2,"media":"med_01hf7yat3v041061050r3gg28a""#;
-    let held = EARLIER.replace(r#""price":2"#, media).replace(r#""failed","#, r#""held","#);
-    let MessageState { media, .. } = with_all();
-    assert!(read(&held) == MessageState { status: MessageStatus::Held, media, ..state() });
-    let user = EARLIER.replace("15550123456", r#""US.13491208""#);
-    assert!(read(&user).to == with_all().to);
-    let mut earlier: serde_json::Value = serde_json::from_str(EARLIER).unwrap();
-    for field in ["template", "unknown_at", "sent_at", "delivered_at", "read_at", "failed_at"] {
-        earlier.as_object_mut().unwrap().remove(field);
-    }
-    let without = read(&earlier.to_string());
-    assert_eq!((&without.template, without.failed_at, without.price), (&None, None, 2));
-    // What earlier versions wrote of a new message.
-    for field in ["template", "error", "unknown_at", "sent_at", "delivered_at", "read_at"] {
-        earlier[field] = serde_json::Value::Null;
-    }
-    let with_nulls = read(&earlier.to_string());
-    assert!(with_nulls == MessageState { error: None, ..without });
-}

@@ -5,15 +5,11 @@
 //! `p ‖ its id there ‖ 0 ‖ id`; the values are empty. Ids begin with the moment, so those of one
 //! recipient are in the order of time. An entry is written with its message, the last with the
 //! answer that names it, and goes with it.
-//!
-//! Messages that earlier versions have accepted have none. They are older than all others, so
-//! where they end is found by halving the time ([`begin`]).
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 
-use postrider_domain::{MessageId, PartyId, Timestamp, WorkspaceId};
-use postrider_store::{Direction, StoreError, Table, View};
+use postrider_domain::{MessageId, PartyId, WorkspaceId};
+use postrider_store::{StoreError, Table, View};
 
 use crate::messages::record::MessageState;
 use crate::newest_first;
@@ -87,56 +83,10 @@ pub(crate) fn before(
     Ok(ids.into_iter().map(MessageId::from_bytes).collect())
 }
 
-/// From which moment on messages are in the index.
-///
-/// # Errors
-/// [`StoreError`]: the store cannot be read.
-pub(crate) fn begin(store: &dyn View, workspace: &WorkspaceId) -> Result<Timestamp, StoreError> {
-    newest_first::indexed_from(|at, direction| {
-        let Some(state) = nearest(store, workspace, at, direction)? else { return Ok(None) };
-        Ok(Some((state.message_id.timestamp(), is_indexed(store, workspace, &state)?)))
-    })
-}
-
-fn is_indexed(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    state: &MessageState,
-) -> Result<bool, StoreError> {
-    let key = By::To(&state.to).key(workspace, state.message_id);
-    Ok(store.get(Table::MessageIndex, &key)?.is_some())
-}
-
-/// The first message from a moment on, or the last before it.
-fn nearest(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    at: Timestamp,
-    direction: Direction,
-) -> Result<Option<MessageState>, StoreError> {
-    let prefix = MessageState::prefix(workspace);
-    let from = MessageState::key(workspace, MessageId::from_parts(at, 0));
-    let mut found = None;
-    store.scan(Table::Messages, &prefix, Some(&from), direction, &mut |key, value| {
-        // Others are parts of one.
-        let Some(id) = key[prefix.len()..].try_into().ok().map(MessageId::from_bytes) else {
-            return ControlFlow::Continue(());
-        };
-        // One that cannot be read is passed over: whoever comes to it in the list is warned.
-        match MessageState::decode(id, value) {
-            Ok(state) => found = Some(state),
-            Err(_) => return ControlFlow::Continue(()),
-        }
-        ControlFlow::Break(())
-    })?;
-    Ok(found)
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use postrider_domain::golden::{AT, Sheet, UNIQUE};
-    use postrider_domain::{MessageKind, NumberId, SenderNotes, UserId};
-    use postrider_store::{Change, Group, MemoryStore, Store};
+    use postrider_domain::{MessageKind, NumberId, SenderNotes, Timestamp, UserId};
 
     use super::*;
     use crate::core::message_status::MessageStatus;
@@ -184,33 +134,5 @@ pub(super) mod tests {
             key: acme\x00pwamid.1\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
             of a person: acme\x00tUS.1\x00
         "#]]);
-    }
-
-    #[test]
-    fn it_is_found_where_messages_without_an_entry_end() {
-        let workspace: WorkspaceId = "acme".parse().unwrap();
-        for old in 0..=7 {
-            let store = MemoryStore::new();
-            for number in 0..7 {
-                let state = state(Timestamp::from_millis(1_000 + number * number * 37));
-                let key = MessageState::key(&workspace, state.message_id);
-                let content = [&*key, b"c"].concat();
-                let mut changes = vec![
-                    Change::put(Table::Messages, key, state.encode()),
-                    Change::put(Table::Messages, content, *b"{}"),
-                ];
-                if number >= old {
-                    let keys = keys(&workspace, &state);
-                    changes.extend(keys.map(|key| Change::put(Table::MessageIndex, key, [])));
-                }
-                store.commit(Group::new(None, &changes)).unwrap();
-            }
-            let begin = begin(&store, &workspace).unwrap().as_millis();
-            let last_old = old.checked_sub(1).map(|last| 1_000 + last * last * 37);
-            let first_new = (old < 7).then(|| 1_000 + old * old * 37);
-            assert!(last_old.is_none_or(|last| last < begin), "{old}: {begin}");
-            assert!(first_new.is_none_or(|first| begin <= first), "{old}: {begin}");
-        }
-        assert_eq!(begin(&MemoryStore::new(), &workspace).unwrap().as_millis(), 0);
     }
 }

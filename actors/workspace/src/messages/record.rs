@@ -33,9 +33,8 @@ impl MessageError {
     }
 }
 
-/// A message and where it stands. Earlier versions kept it as JSON, in which nothing or null stands
-/// for what is not known yet.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
+/// A message and where it stands.
+#[derive(Clone, PartialEq, Eq)]
 pub struct MessageState {
     /// The message.
     pub message_id: MessageId,
@@ -43,13 +42,11 @@ pub struct MessageState {
     pub to: PartyId,
     /// The kind of the message.
     pub kind: MessageKind,
-    /// The template of which it is made, if any.
-    #[serde(default)]
+    /// The template that it is made of, if it is one.
     pub template: Option<TemplateName>,
     /// The status.
     pub status: MessageStatus,
-    /// The reason for its failure, if it failed.
-    #[serde(default)]
+    /// Why it failed, if it did.
     pub error: Option<MessageError>,
     /// The number through which it leaves.
     pub number: NumberId,
@@ -59,45 +56,32 @@ pub struct MessageState {
     pub created_at: Timestamp,
     /// The time after which it is not worth sending.
     pub give_up_at: Timestamp,
-    /// The time at which it became known that no answer comes.
-    #[serde(default)]
+    /// When it became known that no answer comes.
     pub unknown_at: Option<Timestamp>,
-    /// The time at which the channel took it and held it back.
-    #[serde(default)]
+    /// When the channel took it and held it back.
     pub held_at: Option<Timestamp>,
-    /// The time at which the channel took it.
-    #[serde(default)]
+    /// When the channel took it.
     pub sent_at: Option<Timestamp>,
-    /// The time of its delivery.
-    #[serde(default)]
+    /// When it was delivered.
     pub delivered_at: Option<Timestamp>,
-    /// The time at which it was opened.
-    #[serde(default)]
+    /// When it was opened.
     pub read_at: Option<Timestamp>,
-    /// The time of its failure.
-    #[serde(default)]
+    /// When it failed.
     pub failed_at: Option<Timestamp>,
-    /// The sender's notes.
-    #[serde(default)]
+    /// What its sender notes of it.
     pub notes: SenderNotes,
-    /// Set if its sender has named its number, or it answers a message: it leaves through no other.
-    #[serde(default)]
+    /// Whether its sender has named its number, or it answers a message: it leaves through no
+    /// other.
     pub pinned: bool,
     /// The provider's id of the message that it answers, if it answers one.
-    #[serde(default)]
     pub answers: Option<Box<str>>,
     /// The provider's id of the message, once that is known.
-    #[serde(default)]
     pub provider_id: Option<Box<str>>,
-    /// The file that it has, if that was uploaded here.
-    #[serde(default)]
+    /// The file that it has, where that was uploaded here.
     pub media: Option<MediaId>,
-    /// The broadcast of which it is a part; no record of a single message has it.
-    #[serde(skip)]
+    /// The broadcast that it is of; no record of a single message has it.
     pub broadcast: Option<BroadcastId>,
-    /// Set if the broadcast leaves through several numbers: the number of the message is not
-    /// stored.
-    #[serde(skip)]
+    /// Whether that leaves through several numbers: which one took the message is not kept.
     pub of_several: bool,
 }
 

@@ -9,7 +9,6 @@ use crate::conversations;
 use crate::conversations::{InboxCounts, Wrote};
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::message_status::MessageStatus;
-use crate::core::records;
 use crate::core::settings::UseTemplateError;
 use crate::core::sticky;
 use crate::core::waiters::Waiter;
@@ -58,8 +57,7 @@ pub struct MessageSent {
     pub message_id: MessageId,
     /// `Queued`, or the outcome for a caller that waited for it.
     pub status: MessageStatus,
-    /// The number through which it leaves; `None` for a mail.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "records::if_kept")]
+    /// The number that it leaves through; `None` of a mail.
     pub number: Option<NumberId>,
 }
 

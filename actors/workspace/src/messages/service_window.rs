@@ -70,10 +70,8 @@ pub(crate) fn passed(look: &Look<'_>, own_keys: &[u8]) -> Result<RecordKeys, Sto
 /// Forgets the windows of a contact with the connected numbers, and the number that was used last.
 pub(crate) fn forget_all(context: &mut Context<'_>, contact: &PartyId) {
     for number in context.connected {
-        for id in [number.line(), number.id] {
-            let key = window_key(&context.core.id, id, contact);
-            context.delete(Table::Windows, key);
-        }
+        let key = window_key(&context.core.id, number.line(), contact);
+        context.delete(Table::Windows, key);
     }
     sticky::forget(context, contact);
 }
@@ -85,11 +83,9 @@ pub(crate) fn close(
     at: Timestamp,
 ) -> Result<(), Unavailable> {
     for number in context.connected {
-        for id in [number.line(), number.id] {
-            let key = window_key(&context.core.id, id, contact);
-            if read(context, &key)?.is_some_and(|last| last.as_secs() <= at.as_secs()) {
-                context.delete(Table::Windows, key);
-            }
+        let key = window_key(&context.core.id, number.line(), contact);
+        if read(context, &key)?.is_some_and(|last| last.as_secs() <= at.as_secs()) {
+            context.delete(Table::Windows, key);
         }
     }
     Ok(())
@@ -101,13 +97,7 @@ pub(crate) fn last(
     number: NumberId,
     contact: &PartyId,
 ) -> Result<Option<Timestamp>, Unavailable> {
-    let line = context.line(number);
-    let last = read(context, &window_key(&context.core.id, line, contact))?;
-    if line == number {
-        return Ok(last);
-    }
-    // Earlier versions knew it by the number's own id.
-    Ok(last.max(read(context, &window_key(&context.core.id, number, contact))?))
+    read(context, &window_key(&context.core.id, context.line(number), contact))
 }
 
 /// Returns when a contact's window with a number closes, or has closed, as committed.
@@ -117,23 +107,20 @@ pub(crate) fn window_end(
     number: &NumberInfo,
     contact: &PartyId,
 ) -> Result<Option<Timestamp>, StoreError> {
-    latest_end(store, workspace, &[[number.line(), number.id]], contact)
+    latest_end(store, workspace, &[number.line()], contact)
 }
 
-/// When the last of a contact's windows with these numbers closes, or has closed. A number is known
-/// by its line, and by its own id since earlier versions.
+/// When the last of a contact's windows with the numbers of these lines closes, or has closed.
 pub(crate) fn latest_end(
     store: &dyn View,
     workspace: &WorkspaceId,
-    numbers: &[[NumberId; 2]],
+    lines: &[NumberId],
     contact: &PartyId,
 ) -> Result<Option<Timestamp>, StoreError> {
     let mut latest = None;
-    for [line, id] in numbers {
-        for known_by in std::iter::once(line).chain(Some(id).filter(|id| *id != line)) {
-            let found = store.get(Table::Windows, &window_key(workspace, *known_by, contact))?;
-            latest = latest.max(found.map(moment).transpose()?);
-        }
+    for line in lines {
+        let found = store.get(Table::Windows, &window_key(workspace, *line, contact))?;
+        latest = latest.max(found.map(moment).transpose()?);
     }
     Ok(latest.map(|last| last.plus(OPEN_FOR)))
 }

@@ -125,13 +125,11 @@ pub struct NumberCheck {
     pub verified_name: Option<Box<str>>,
     /// The provider's word for its status.
     pub status: Option<Box<str>>,
-    /// Other facts that the provider reports.
-    #[serde(default)]
+    /// What else the provider says of it.
     pub facts: NumberFacts,
     /// The number of apps that receive the account's callbacks; `None` if the provider did not say.
     pub subscribed_apps: Option<usize>,
-    /// The time of the provider's last callback since the start.
-    #[serde(default)]
+    /// When the provider last called back, since the start.
     pub last_callback_at: Option<Timestamp>,
     /// The fields of callbacks that have arrived since the start, each with its last time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

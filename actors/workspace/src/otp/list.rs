@@ -7,7 +7,6 @@
 //!
 //! Each page looks at a bounded part of either, so it can be short of rows before the end.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_domain::code::Expiry;
@@ -194,10 +193,8 @@ impl Workspace {
             // batch.
             let enough = if filter.channel.is_some() { ROWS_AT_ONCE } else { walk.room() + 1 };
             let wanted = (enough.min(ROWS_AT_ONCE), walk.left());
-            let (of, slot) = (filter.clone(), Arc::clone(&self.slot));
-            let read = move |store: &_, id: &_| {
-                ended_before((store, &slot.otps_indexed), id, &of, before, wanted)
-            };
+            let of = filter.clone();
+            let read = move |store: &_, id: &_| ended_before(store, id, &of, before, wanted);
             let mut found = self.scan(read).await?;
             self.refresh(&mut found.rows).await?;
             found.rows.retain(|(_, row)| filter.takes_channel(row.channel));

@@ -85,7 +85,7 @@ fn what_cannot_be_read_is_kept_over_snapshots_and_read_once_it_can_be() {
 }
 
 #[test]
-fn what_an_earlier_version_kept_stays_what_it_is() {
+fn what_is_kept_stands_with_its_positions() {
     let before = [&[0xff][..], b"old"].concat();
     let base = loaded(3, vec![(id("acme"), before.clone())]);
     let kept = folded(&base, &[frame(4, &[("acme", b"new".to_vec())])]).remove(0).1;

@@ -16,7 +16,7 @@ use postrider_store::Position;
 use super::Rebases;
 use crate::core::hot::HotState;
 
-/// The first byte. An earlier version began what it kept with 0xff, without positions.
+/// The first byte.
 const MARK: u8 = 0xfe;
 
 /// Starts to keep the data of a workspace: `before` is its entry in the snapshot at `position`.

@@ -97,7 +97,7 @@ pub(crate) fn chose(
         (Some(source), None) if last_decision <= at.as_millis() => {
             put(context, &suppression(party, source, at), true)?;
         }
-        (None, Some(old)) if old.source().is_channel() => remove(context, party)?,
+        (None, Some(old)) if old.source.is_channel() => remove(context, party)?,
         _ => {}
     }
     context.put(TABLE, choice_key(&context.core.id, party), encode(at, choice));
@@ -126,7 +126,7 @@ pub(crate) fn follow(
 ) -> Result<(), Unavailable> {
     let record: Option<Record> = context.get_json(TABLE, &key(&context.core.id, other))?;
     let Some(record) = record else { return Ok(()) };
-    let (source, created_at) = (record.source(), record.created_at);
+    let (source, created_at) = (record.source, record.created_at);
     let choice = match source {
         OptOutSource::Channel => Some((created_at, Choice::Stopped)),
         OptOutSource::Refusal => Some((created_at, Choice::Refused)),

@@ -19,10 +19,10 @@ fn an_opt_out_is_stored_as_ever() {
     sheet.text("user", &key(&workspace, &user));
     sheet.text("decision of a user", &decision_key(&workspace, &user));
     sheet.text("count", &count_key(&workspace));
-    let source = Some(OptOutSource::Word);
+    let source = OptOutSource::Word;
     let record = Record { reason: Some(BY_MESSAGE.into()), created_at: AT, source, phone: None };
     sheet.json("record", &record);
-    let source = Some(OptOutSource::Channel);
+    let source = OptOutSource::Channel;
     let silent = Record { reason: None, created_at: AT, source, phone: None };
     sheet.json("without a reason", &silent);
     let short = PartyId::Phone("+551187654321".parse().unwrap());
@@ -54,17 +54,6 @@ fn an_opt_out_is_stored_as_ever() {
     let read = suppression(&key[phones_prefix(&workspace).len() - 1..], &value).unwrap();
     let source = OptOutSource::Word;
     assert_eq!(read, Suppression { party, reason: record.reason, source, created_at: AT });
-    // Earlier versions wrote no source.
-    for (reason, source) in [
-        (Some(BY_MESSAGE), OptOutSource::Word),
-        (Some("stopped marketing at the channel"), OptOutSource::Refusal),
-        (Some("asked by phone"), OptOutSource::Api),
-        (None, OptOutSource::Api),
-    ] {
-        let earlier = serde_json::json!({"reason": reason, "created_at": AT});
-        let read: Record = codec::decode(earlier.to_string().as_bytes()).unwrap();
-        assert_eq!((read.source(), read.created_at), (source, AT), "{reason:?}");
-    }
     assert_eq!(party_of(b"@US.13491208"), Ok(user));
     assert!(decode(&[0; 8]).is_err() && decode(&[3; 9]).is_err());
     assert_eq!(number(&0x0102_u64.to_be_bytes()), Ok(0x0102));

@@ -7,15 +7,15 @@ use postrider_domain::{PartyId, Phone, Timestamp};
 use postrider_store::StoreError;
 use postrider_store::view::codec;
 
-use super::{BY_MESSAGE, Suppression, channel_choice};
+use super::Suppression;
 
 /// The value under the key of a phone or a person.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) reason: Option<String>,
     pub(super) created_at: Timestamp,
-    /// Earlier versions wrote none.
-    pub(super) source: Option<OptOutSource>,
+    /// What opted the phone or the person out.
+    pub(super) source: OptOutSource,
     /// The phone as it was written, where the key has another form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) phone: Option<Phone>,
@@ -28,18 +28,9 @@ impl Record {
         Self {
             reason: reason.clone(),
             created_at: *created_at,
-            source: Some(*source),
+            source: *source,
             phone: party.phone().filter(is_another),
         }
-    }
-
-    /// What opted the phone out; of a record of an earlier version its reason shows it.
-    pub(super) fn source(&self) -> OptOutSource {
-        self.source.unwrap_or(match self.reason.as_deref() {
-            Some(BY_MESSAGE) => OptOutSource::Word,
-            Some(channel_choice::AT_CHANNEL) => OptOutSource::Refusal,
-            _ => OptOutSource::Api,
-        })
     }
 }
 
@@ -57,8 +48,7 @@ pub(super) fn party_of(key: &[u8]) -> Result<PartyId, StoreError> {
 pub(super) fn suppression(party: &[u8], value: &[u8]) -> Result<Suppression, StoreError> {
     let party = party_of(party)?;
     let record: Record = codec::decode(value)?;
-    let source = record.source();
-    let Record { reason, created_at, phone, .. } = record;
+    let Record { reason, created_at, source, phone } = record;
     let party = phone.map_or(party, PartyId::from);
     Ok(Suppression { party, reason, source, created_at })
 }

@@ -2,8 +2,8 @@
 //!
 //! Numbers of two accounts may be in one workspace, and each account has templates of its own. A
 //! row is that of one account, and has beside it what the others have under the same name and
-//! language. A row that names no account, such as one that was made by hand or by an earlier
-//! version, is that of the account of the workspace's first number.
+//! language. A row that names no account, such as one that was made by hand, is that of the account
+//! of the workspace's first number.
 
 use std::borrow::Cow;
 

@@ -50,12 +50,10 @@ fn a_conversation_is_stored_as_ever() {
         status in the order of activity: 01
         status in the order of activity: 02
     "#]]);
-    let mut earlier = serde_json::to_value(by_message()).unwrap();
-    for field in ["added", "number", "number_at"] {
-        earlier.as_object_mut().unwrap().remove(field).unwrap();
+    for conversation in [by_message(), by_mail()] {
+        let json = serde_json::to_value(&conversation).unwrap();
+        assert!(serde_json::from_value::<Conversation>(json).unwrap() == conversation);
     }
-    let read: Conversation = serde_json::from_value(earlier).unwrap();
-    assert!(read == Conversation { added: 0, ..conversation() });
 }
 
 #[test]

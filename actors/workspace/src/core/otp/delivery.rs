@@ -83,10 +83,9 @@ pub(crate) fn give_up_unsent(core: &mut Core, otp: Otp, effects: &mut Effects) {
     }
 }
 
-/// Applies the provider's report on a request's message of this number, or the newest if it is 0.
-///
-/// Reports come in any order and more than once: a delivery never goes back. A report before the
-/// channel's own answer changes nothing, unless it says that the message failed.
+/// Takes what the provider reports of a request's message of this number. Reports come in any order
+/// and more than once: a delivery never goes back. One that comes before the channel's own answer
+/// leaves that its turn, unless it says that the message failed.
 pub(crate) fn report(
     core: &mut Core,
     id: RequestId,

@@ -2,11 +2,10 @@
 //!
 //! It is written once, in the commit of that end: the right code, the fifth wrong one, or the end
 //! of its time. So sending a code writes none. [`Table::Otps`] has it under
-//! `workspace ‖ 0 ‖ request`, in the order of time. It is the version (3), the phone (eight bytes,
+//! `workspace ‖ 0 ‖ request`, in the order of time. It is the version (1), the phone (eight bytes,
 //! zero where it is not known), the seconds of validity (two), the status, the delivery, the wrong
 //! codes and the sends (one each), the moments at which it was verified (zero where it was not) and
-//! at which it ended (eight each), all big endian, and what is noted of it, as JSON. Versions 1 and
-//! 2 lack the end; 1 has no notes, and the first moment of a verified code only.
+//! at which it ended (eight each), all big endian, and what is noted of it, as JSON.
 //!
 //! [`Table::Otps`]: postrider_store::Table::Otps
 
@@ -16,10 +15,7 @@ use postrider_store::StoreError;
 
 use crate::core::otp::requests::Otp;
 
-const VERSION: u8 = 3;
-/// Earlier versions.
-const WITHOUT_NOTES: u8 = 1;
-const WITHOUT_END: u8 = 2;
+const VERSION: u8 = 1;
 const STATUSES: [OtpStatus; 5] = [
     OtpStatus::Active,
     OtpStatus::Verified,
@@ -46,9 +42,9 @@ pub(crate) struct Ended {
     pub(crate) attempts: u8,
     pub(crate) sends: u8,
     pub(crate) verified_at: Option<Timestamp>,
-    /// When it ended; earlier versions did not keep it.
-    pub(crate) ended_at: Option<Timestamp>,
-    /// The notes of the request, as JSON.
+    /// When it ended.
+    pub(crate) ended_at: Timestamp,
+    /// What was noted of it, as JSON.
     pub(crate) notes: Option<Box<str>>,
 }
 
@@ -63,7 +59,7 @@ impl Ended {
             attempts: otp.attempts,
             sends,
             verified_at: (status == OtpStatus::Verified).then_some(at),
-            ended_at: Some(at),
+            ended_at: at,
             notes: None,
         }
     }
@@ -77,14 +73,14 @@ impl Ended {
         let place = |at: Option<usize>| at.map_or(0, |at| at as u8);
         let status = place(STATUSES.iter().position(|it| *it == self.status));
         let delivery = place(DELIVERIES.iter().position(|it| *it == self.delivery));
-        let moment = |at: Option<Timestamp>| at.map_or(0, Timestamp::as_millis).to_be_bytes();
+        let verified_at = self.verified_at.map_or(0, Timestamp::as_millis);
         let mut bytes = Vec::with_capacity(31);
         bytes.push(VERSION);
         bytes.extend_from_slice(&self.phone.as_u64().to_be_bytes());
         bytes.extend_from_slice(&self.valid_seconds.to_be_bytes());
         bytes.extend_from_slice(&[status, delivery, self.attempts, self.sends]);
-        bytes.extend_from_slice(&moment(self.verified_at));
-        bytes.extend_from_slice(&moment(self.ended_at));
+        bytes.extend_from_slice(&verified_at.to_be_bytes());
+        bytes.extend_from_slice(&self.ended_at.as_millis().to_be_bytes());
         bytes.extend_from_slice(self.notes.as_ref().map_or(&[], |notes| notes.as_bytes()));
         bytes
     }
@@ -94,28 +90,13 @@ impl Ended {
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let (&version, rest) = bytes.split_first()?;
+        let (&VERSION, rest) = bytes.split_first()? else { return None };
         let (phone, rest) = rest.split_first_chunk()?;
         let (seconds, rest) = rest.split_first_chunk()?;
         let ([status, delivery, attempts, sends], rest) = rest.split_first_chunk()?;
-        let (verified_at, ended_at, notes): (_, _, &[u8]) = match (version, rest) {
-            (WITHOUT_NOTES, []) => ([0; 8], [0; 8], &[]),
-            (WITHOUT_NOTES, at) => (at.try_into().ok()?, [0; 8], &[]),
-            (WITHOUT_END, rest) => {
-                let (at, notes) = rest.split_first_chunk()?;
-                (*at, [0; 8], notes)
-            }
-            (VERSION, rest) => {
-                let (verified_at, rest) = rest.split_first_chunk()?;
-                let (ended_at, notes) = rest.split_first_chunk()?;
-                (*verified_at, *ended_at, notes)
-            }
-            _ => return None,
-        };
-        let moment = |at: [u8; 8]| match u64::from_be_bytes(at) {
-            0 => None,
-            at => Some(Timestamp::from_millis(at)),
-        };
+        let (verified_at, rest) = rest.split_first_chunk()?;
+        let (ended_at, notes) = rest.split_first_chunk()?;
+        let verified_at = u64::from_be_bytes(*verified_at);
         let notes = std::str::from_utf8(notes).ok()?;
         Some(Self {
             phone: match u64::from_be_bytes(*phone) {
@@ -127,8 +108,8 @@ impl Ended {
             delivery: *DELIVERIES.get(usize::from(*delivery))?,
             attempts: *attempts,
             sends: *sends,
-            verified_at: moment(verified_at),
-            ended_at: moment(ended_at),
+            verified_at: (verified_at > 0).then(|| Timestamp::from_millis(verified_at)),
+            ended_at: Timestamp::from_millis(u64::from_be_bytes(*ended_at)),
             notes: (!notes.is_empty()).then(|| notes.into()),
         })
     }
@@ -160,7 +141,7 @@ pub(super) mod tests {
             attempts: 2,
             sends: 3,
             verified_at: None,
-            ended_at: Some(AT),
+            ended_at: AT,
             notes: None,
         }
     }
@@ -174,23 +155,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_earlier_versions_wrote_is_read() {
-        let without_end = |ended: Ended| Ended { ended_at: None, ..ended };
-        for (text, ended) in [
-            ("01000000039edc0dc0012c02040203", expired()),
-            ("01000000039edc0dc0012c010402030000018bcfe5687b", verified()),
-            (
-                "02000000039edc0dc0012c0204020300000000000000007b2274657374223a747275657d",
-                noted(&expired()),
-            ),
-        ] {
-            let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-            let bytes: Vec<_> = (0..text.len()).step_by(2).map(byte).collect();
-            assert_eq!(Ended::decode(&bytes), Ok(without_end(ended)));
-        }
-    }
-
-    #[test]
     fn what_has_ended_is_stored_as_ever() {
         let (expired, verified) = (expired(), verified());
         let mut sheet = Sheet::default();
@@ -201,13 +165,13 @@ pub(super) mod tests {
         sheet.bytes("noted and verified", &noted(&verified).encode());
         sheet.is(expect![[r#"
             key: acme\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
-            expired: 03000000039edc0dc0012c0204020300000000000000000000018bcfe5687b
-            verified: 03000000039edc0dc0012c010402030000018bcfe5687b0000018bcfe5687b
+            expired: 01000000039edc0dc0012c0204020300000000000000000000018bcfe5687b
+            verified: 01000000039edc0dc0012c010402030000018bcfe5687b0000018bcfe5687b
             noted:
-                03000000039edc0dc0012c0204020300000000000000000000018bcfe5687b7b2274657374223a74
+                01000000039edc0dc0012c0204020300000000000000000000018bcfe5687b7b2274657374223a74
                 7275657d
             noted and verified:
-                03000000039edc0dc0012c010402030000018bcfe5687b0000018bcfe5687b7b2274657374223a74
+                01000000039edc0dc0012c010402030000018bcfe5687b0000018bcfe5687b7b2274657374223a74
                 7275657d
         "#]]);
         for ended in [noted(&expired), noted(&verified)] {
@@ -221,7 +185,7 @@ pub(super) mod tests {
             }
             assert!(Ended::decode(&[bytes, vec![0xff]].concat()).is_err());
         }
-        for (at, wrong) in [(0, 4), (11, 5), (12, 6)] {
+        for (at, wrong) in [(0, 2), (11, 5), (12, 6)] {
             let mut bytes = expired.encode();
             bytes[at] = wrong;
             assert!(Ended::decode(&bytes).is_err(), "{at}");

@@ -65,19 +65,16 @@ impl HotState {
                 self.messages.insert(id, Unsent { give_up_at, claimed: false });
             }
             Event::OtpTest { id, phone, expiry, key_version } => {
-                self.note_played(id.timestamp());
                 let otp = Otp::new(id, phone, expiry, CodeLength::default(), key_version);
                 // It has no message to hand over.
                 self.otps.insert(Otp { delivery: Delivery::Sent, unsettled: 0, ..otp });
                 self.otps.extras.set_test(id);
             }
             Event::OtpInbound { id, phone, expiry, length, key_version } => {
-                self.note_played(id.timestamp());
                 self.insert_inbound(Otp::new(id, phone, expiry, length, key_version));
                 self.otps.extras.set_inbound(id, phone);
             }
             Event::OtpOpen { id, expiry, key_version, hash } => {
-                self.note_played(id.timestamp());
                 let length = CodeLength::default();
                 self.insert_inbound(Otp::new(id, Phone::ANYBODY, expiry, length, key_version));
                 self.otps.extras.set_open(id, hash);

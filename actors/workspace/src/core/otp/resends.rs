@@ -87,16 +87,7 @@ impl EarlierMessages {
         }
     }
 
-    /// Applies an answer to one of the request's messages, whichever it is for.
-    pub(crate) fn settle_any(&mut self, id: RequestId) {
-        let unsettled =
-            self.0.get_mut(&id).and_then(|all| all.iter_mut().find(|it| it.unsettled > 0));
-        if let Some(it) = unsettled {
-            it.unsettled -= 1;
-        }
-    }
-
-    /// Forgets the messages of the request.
+    /// Forgets the request's.
     pub(crate) fn forget(&mut self, id: RequestId) {
         self.0.remove(&id);
     }

@@ -14,7 +14,6 @@ use postrider_domain::open_code::InboundCode;
 use postrider_domain::otp_text::Language;
 use postrider_domain::{NumberId, Phone, RequestId, Timestamp};
 
-use crate::core::records;
 use crate::core::settings::UseTemplateError;
 use postrider_domain::unavailable::Unavailable;
 
@@ -118,8 +117,7 @@ pub struct OtpSent {
     pub request_id: RequestId,
     /// The time at which the code expires.
     pub expires_at: Timestamp,
-    /// The number through which it leaves; `None` if it leaves through none.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "records::if_kept")]
+    /// The number that it leaves through; `None` where it leaves through none.
     pub number: Option<NumberId>,
 }
 

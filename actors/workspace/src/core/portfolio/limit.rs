@@ -18,13 +18,8 @@ pub struct PortfolioSetting {
     /// The number of people who may be written to first a day; `None`: the channel's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daily_recipients: Option<DailyLimit>,
-    /// The share of the limit that broadcasts leave to others, in percent.
-    #[serde(default = "reserve")]
+    /// How much of the limit broadcasts leave to others, in percent.
     pub reserve_percent: u8,
-}
-
-const fn reserve() -> u8 {
-    RESERVE_PERCENT
 }
 
 impl Default for PortfolioSetting {
@@ -111,9 +106,7 @@ pub(crate) fn limit_of(
                 let facts = get(&facts_key(workspace, number.id), Table::Workspaces)?;
                 // Facts that cannot be read are reported again some day.
                 let facts = facts.and_then(|json| codec::decode::<NumberFacts>(&json).ok());
-                // Earlier versions took 0, too: nobody would ever be written to.
-                let limit = facts.and_then(|facts| facts.limit);
-                said = said.or(limit.filter(|it| *it != DailyLimit::People(0)));
+                said = said.or(facts.and_then(|facts| facts.limit));
             }
             (said, if said.is_some() { LimitSource::Channel } else { LimitSource::Nobody })
         }
