@@ -123,7 +123,6 @@ pub struct Record {
     /// The broadcast whose failed recipients this one sends to again.
     pub retry_of: Option<BroadcastId>,
     /// The broadcast that sends to the failed recipients of this one again.
-    #[serde(default)]
     pub retried_by: Option<BroadcastId>,
     /// Set if it is over, every outcome is recorded and the unused credits are refunded.
     pub settled: bool,

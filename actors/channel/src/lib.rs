@@ -66,10 +66,7 @@ pub enum Origin {
     Otp {
         /// The request.
         request_id: RequestId,
-        /// The number of the message within the request: 1 is the first, 2 that of the first
-        /// resend.
-        ///
-        /// 0 is the newest one, for callbacks without a number.
+        /// Which of its messages: 1 is the first, 2 that of the first resend, and so on.
         number: u8,
     },
     /// A single message.

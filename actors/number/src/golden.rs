@@ -8,7 +8,7 @@ use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::keys::MasterKeys;
 
 /// A stored number of the Cloud API; its secrets are encrypted under the key `[7; 32]`.
-const STORED: &str = r#"{"id":"num_01hf7yat3v041061050r3gg28a","kind":"cloud_api","created_at":1700000000123,"messages_per_second":20,"account":{"phone":15550001111,"phone_number_id":"106540352242922","account_id":"102290129340398"},"secrets":{"key_version":1,"text":"5vFXDPI9F6BA+QMz50U7NFJTL5oxA/WBWydIJMz/X6saF5ykKtSXEt0mZHce9qwxuybssIXlOQCqgsoezrztUyfor6jXyAxzdg2MELbVn96BeERtDNkhwj+6Lbo92Tub1I3guA"}}"#;
+const STORED: &str = r#"{"id":"num_01hf7yat3v041061050r3gg28a","kind":"cloud_api","created_at":1700000000123,"messages_per_second":20,"account":{"phone":15550001111,"phone_number_id":"106540352242922","account_id":"102290129340398"},"pool":true,"secrets":{"key_version":1,"text":"5vFXDPI9F6BA+QMz50U7NFJTL5oxA/WBWydIJMz/X6saF5ykKtSXEt0mZHce9qwxuybssIXlOQCqgsoezrztUyfor6jXyAxzdg2MELbVn96BeERtDNkhwj+6Lbo92Tub1I3guA"}}"#;
 
 #[test]
 fn a_number_is_stored_as_ever() {
@@ -30,10 +30,10 @@ fn a_number_is_stored_as_ever() {
     let stored: NumberRecord = serde_json::from_str(STORED).unwrap();
     sheet.json("cloud_api", &stored);
     sheet.is(expect![[r#"
-        sandbox: {"id":"num_01hf7yat3v041061050r3gg28a","kind":"sandbox","created_at":1700000000123}
-        custom: {"id":"num_01hf7yat3v041061050r3gg28a","kind":"custom","created_at":1700000000123,"messages_per_second":80}
+        sandbox: {"id":"num_01hf7yat3v041061050r3gg28a","kind":"sandbox","created_at":1700000000123,"pool":true}
+        custom: {"id":"num_01hf7yat3v041061050r3gg28a","kind":"custom","created_at":1700000000123,"messages_per_second":80,"pool":true}
         beside the pool: {"id":"num_01hf7yat3v041061050r3gg28a","kind":"sandbox","created_at":1700000000123,"pool":false}
-        cloud_api: {"id":"num_01hf7yat3v041061050r3gg28a","kind":"cloud_api","created_at":1700000000123,"messages_per_second":20,"account":{"phone":15550001111,"phone_number_id":"106540352242922","account_id":"102290129340398"},"secrets":{"key_version":1,"text":"5vFXDPI9F6BA+QMz50U7NFJTL5oxA/WBWydIJMz/X6saF5ykKtSXEt0mZHce9qwxuybssIXlOQCqgsoezrztUyfor6jXyAxzdg2MELbVn96BeERtDNkhwj+6Lbo92Tub1I3guA"}}
+        cloud_api: {"id":"num_01hf7yat3v041061050r3gg28a","kind":"cloud_api","created_at":1700000000123,"messages_per_second":20,"account":{"phone":15550001111,"phone_number_id":"106540352242922","account_id":"102290129340398"},"pool":true,"secrets":{"key_version":1,"text":"5vFXDPI9F6BA+QMz50U7NFJTL5oxA/WBWydIJMz/X6saF5ykKtSXEt0mZHce9qwxuybssIXlOQCqgsoezrztUyfor6jXyAxzdg2MELbVn96BeERtDNkhwj+6Lbo92Tub1I3guA"}}
     "#]]);
     let secrets = stored.secrets(&keys).unwrap();
     let texts = [secrets.token, secrets.app_secret, secrets.verify_token];

@@ -25,21 +25,11 @@ pub struct NumberInfo {
     /// The number's ids at the provider, for a number of [`NumberKind::CloudApi`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<CloudApiAccount>,
-    /// Whether it may be in the workspace's pool; earlier versions knew no pool.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    /// Whether it may be in the workspace's pool.
     pub pool: bool,
     /// The portfolio whose budget of recipients it shares; `None` for its account's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub portfolio_id: Option<Box<str>>,
-}
-
-const fn yes() -> bool {
-    true
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_yes(pool: &bool) -> bool {
-    *pool
 }
 
 /// Most messages per second through a number of the Cloud API of which nobody says more.

@@ -32,7 +32,6 @@ pub struct Invite {
     pub ends_at: Timestamp,
     pub(crate) hash: TokenHash,
     /// Whoever made it, if that was a person: it works while they may invite to such a role.
-    #[serde(default)]
     pub(crate) by: Option<PersonId>,
 }
 

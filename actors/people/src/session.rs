@@ -32,7 +32,6 @@ pub enum SessionHolder {
         /// The token's name, if it has one.
         name: Option<Box<str>>,
         /// The hash of the token without an id, under a key: it is another once it is rotated.
-        #[serde(default)]
         hash: Option<TokenHash>,
     },
 }

@@ -73,7 +73,6 @@ pub struct Endpoint {
     /// The secret that signs deliveries, encrypted.
     pub secret: Sealed,
     /// Earlier secrets, oldest first, each with the moment until which it signs too.
-    #[serde(default)]
     pub previous_secrets: Vec<(Sealed, Timestamp)>,
 }
 

@@ -53,17 +53,13 @@ fn an_endpoint_is_stored_as_ever() {
         previous_secrets: vec![(sealed("BBBB"), AT)],
     };
     let mut sheet = Sheet::default();
-    sheet.json("endpoints", &vec![endpoint.clone()]);
+    sheet.json("endpoints", &vec![endpoint]);
     use DisabledReason::{Administrator, Failing, Gone};
     sheet.json("reasons", &[Gone, Failing, Administrator]);
     sheet.is(expect![[r#"
         endpoints: [{"id":"whk_01hf7yat3v041061050r3gg28a","settings":{"url":"https://example.com/hook","events":["otp.sent","message.read"],"description":"shop","enabled":true,"rate_limit_per_second":5,"ordered":true,"batch":false},"disabled_reason":null,"created_at":1700000000123,"updated_at":1700000000123,"enabled_at":1700000000123,"secret":{"key_version":1,"text":"AAAA"},"previous_secrets":[[{"key_version":1,"text":"BBBB"},1700000000123]]}]
         reasons: ["gone","failing","administrator"]
     "#]]);
-    let mut earlier = serde_json::to_value(endpoint).unwrap();
-    earlier.as_object_mut().unwrap().remove("previous_secrets").unwrap();
-    let read: Endpoint = serde_json::from_value(earlier).unwrap();
-    assert!(read.previous_secrets.is_empty());
 }
 
 #[test]
@@ -92,8 +88,6 @@ fn what_follows_a_delivery_is_stored_as_ever() {
         waiting: {"last":12,"failures":3,"at":1700000000123,"lane":18247621296326066385,"batch":[[7,3],[12,1]],"again":true}
         given up: {"last":12,"failures":3,"at":null}
     "#]]);
-    let read: Cursor = serde_json::from_str(r#"{"after":99}"#).unwrap();
-    assert_eq!(read, Cursor { after: 99, ..Cursor::default() });
 }
 
 #[test]

@@ -22,7 +22,6 @@ mod interim;
 mod log_reader;
 mod lookups;
 mod message;
-mod migrate;
 mod ordering;
 pub mod ports;
 mod queue;

@@ -31,10 +31,8 @@ pub struct Cursor {
     /// Every event up to this sequence was started.
     pub after: u64,
     /// Deliveries up to there that were in flight and have no record of their own.
-    #[serde(default)]
     pub open: Vec<Open>,
-    /// The time of the first of the failures in a row; `None` after a success.
-    #[serde(default)]
+    /// When the first of the failures in a row happened; `None` after a success.
     pub failing_since: Option<Timestamp>,
     /// The replay in progress: the sequences after which and up to which events are delivered
     /// again.

@@ -60,9 +60,7 @@ pub(super) fn parse_opaque(opaque: &str) -> Option<Opaque> {
     let (id, detail) = (parts.next()?, parts.next());
     let only = |origin| Some(Opaque { origin, to: None });
     if let Ok(request_id) = id.parse() {
-        // Earlier versions wrote no number; 0 is the newest message.
-        let number = detail.map_or(Ok(0), str::parse).ok()?;
-        return only(Origin::Otp { request_id, number });
+        return only(Origin::Otp { request_id, number: detail?.parse().ok()? });
     }
     let Some(index) = detail else { return only(Origin::Message(id.parse().ok()?)) };
     let origin = Origin::Broadcast { broadcast: id.parse().ok()?, index: index.parse().ok()? };
@@ -236,8 +234,9 @@ mod tests {
         );
         let origin = |opaque: &str| parse_opaque(opaque).map(|it| it.origin);
         assert_eq!(origin(&opaque_of(&message)), Some(origin_of(2)));
-        assert_eq!(origin(&id.to_string()), Some(origin_of(0)), "as earlier versions wrote it");
-        assert_eq!(origin(&format!("{id}:x")), None);
+        for other in [id.to_string(), format!("{id}:x")] {
+            assert_eq!(origin(&other), None, "{other}");
+        }
         let broadcast = postrider_domain::BroadcastId::from_bytes([7; 16]);
         let origin_of = Origin::Broadcast { broadcast, index: 70_000 };
         let recipient = Outbound { origin: origin_of, ..message };

@@ -97,7 +97,7 @@ mod tests {
         assert_eq!([of(false), of(true)], [[true, false], [false, false]]);
         // A code leaves its number only for one that can send it.
         let mut queue = SendQueue::default();
-        let origin = Origin::Otp { request_id: RequestId::from_bytes([1; 16]), number: 0 };
+        let origin = Origin::Otp { request_id: RequestId::from_bytes([1; 16]), number: 1 };
         queue.push(Outbound { origin, ..message(1, 9) }, false);
         let code = queue.pop().unwrap();
         let wanted = |codes| may_leave(&code, Wanted { codes, templates: true });

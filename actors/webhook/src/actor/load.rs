@@ -11,7 +11,7 @@ use super::{EndpointActor, EndpointState, READ_AHEAD};
 use crate::log_reader::{self, Part, ReadPart};
 use crate::message::EndpointMessage;
 use crate::queue::DeliveryQueue;
-use crate::{migrate, records};
+use crate::records;
 
 impl EndpointActor {
     /// Reads the durable state of the endpoint's deliveries.
@@ -19,12 +19,7 @@ impl EndpointActor {
         // A predecessor's pending writes must be settled before the state is read.
         self.services.writer.barrier().await?;
         let (services, slot) = (Arc::clone(&self.services), Arc::clone(&self.slot));
-        let read = move || {
-            let (store, workspace) = (services.store.as_ref(), &slot.workspace);
-            let mut stored = records::load(store, workspace, slot.id)?;
-            migrate::complete(store, workspace, &slot.endpoint.load(), &mut stored)?;
-            Ok(stored)
-        };
+        let read = move || records::load(services.store.as_ref(), &slot.workspace, slot.id);
         let stored = tokio::task::spawn_blocking(read).await?.map_err(|error| match error {
             StoreError::Damaged(what) => ActorProcessingErr::from(Damaged(what)),
             error => error.into(),

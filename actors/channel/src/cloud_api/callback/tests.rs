@@ -82,11 +82,11 @@ fn a_status_report_is_parsed() {
         })
     };
     let callback = messages(json!({"statuses": [
-        report("sent", OTP), report("delivered", MESSAGE), report("read", MESSAGE),
+        report("sent", &format!("{OTP}:1")), report("delivered", MESSAGE), report("read", MESSAGE),
         report("failed", MESSAGE),
     ]}));
     let [sent, delivered, read, failed] = &callback.statuses[..] else { panic!("four") };
-    assert_eq!(sent.origin, Origin::Otp { request_id: OTP.parse().unwrap(), number: 0 });
+    assert_eq!(sent.origin, Origin::Otp { request_id: OTP.parse().unwrap(), number: 1 });
     assert_eq!(delivered.origin, Origin::Message(MESSAGE.parse().unwrap()));
     assert_eq!((&*sent.provider_id, sent.at.as_millis()), ("wamid.x", 1_750_857_384_000));
     let progress = [&sent.status, &delivered.status, &read.status];
@@ -287,7 +287,7 @@ fn numbers_are_read_as_texts_and_texts_as_numbers() {
 #[test]
 fn one_broken_item_does_not_fail_the_others() {
     let good = json!({
-        "id": "w", "status": "sent", "timestamp": 1, "biz_opaque_callback_data": OTP
+        "id": "w", "status": "sent", "timestamp": 1, "biz_opaque_callback_data": MESSAGE
     });
     let mut broken = Vec::new();
     for (name, value) in [
