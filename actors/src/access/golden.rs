@@ -30,7 +30,7 @@ fn a_key_is_stored_as_ever() {
         hash: KeyHash::of("pr_golden"),
         prefix: "pr_golde".into(),
         created_at: AT,
-        created_by: None,
+        created_by: AuditActor::of_kind(ActorKind::AdminToken),
         expires_at: None,
         allowed_subnets: Vec::new(),
     };
@@ -41,8 +41,8 @@ fn a_key_is_stored_as_ever() {
     sheet.json("record", &record);
     sheet.is(expect![[r#"
         key: \x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
-        value: {\"id\":\"key_01hf7yat3v041061050r3gg28a\",\"workspace\":\"acme\",\"name\":\"Kass\xc3\xa9\",\"scopes\":20,\"limits\":{\"key_requests_per_hour\":7,\"otp_per_phone_hour\":0},\"hash\":[123,63,3,196,100,29,80,165,115,249,7,250,220,70,182,245,185,112,75,199,90,160,2,225,163,81,204,47,48,202,60,36],\"prefix\":\"pr_golde\",\"created_at\":1700000000123}
-        record: {"id":"key_01hf7yat3v041061050r3gg28a","workspace":"acme","name":"Kassé","scopes":20,"limits":{"key_requests_per_hour":7,"otp_per_phone_hour":0},"hash":[123,63,3,196,100,29,80,165,115,249,7,250,220,70,182,245,185,112,75,199,90,160,2,225,163,81,204,47,48,202,60,36],"prefix":"pr_golde","created_at":1700000000123}
+        value: {\"id\":\"key_01hf7yat3v041061050r3gg28a\",\"workspace\":\"acme\",\"name\":\"Kass\xc3\xa9\",\"scopes\":20,\"limits\":{\"key_requests_per_hour\":7,\"otp_per_phone_hour\":0},\"hash\":[123,63,3,196,100,29,80,165,115,249,7,250,220,70,182,245,185,112,75,199,90,160,2,225,163,81,204,47,48,202,60,36],\"prefix\":\"pr_golde\",\"created_at\":1700000000123,\"created_by\":{\"kind\":\"admin_token\",\"id\":null,\"name\":null}}
+        record: {"id":"key_01hf7yat3v041061050r3gg28a","workspace":"acme","name":"Kassé","scopes":20,"limits":{"key_requests_per_hour":7,"otp_per_phone_hour":0},"hash":[123,63,3,196,100,29,80,165,115,249,7,250,220,70,182,245,185,112,75,199,90,160,2,225,163,81,204,47,48,202,60,36],"prefix":"pr_golde","created_at":1700000000123,"created_by":{"kind":"admin_token","id":null,"name":null}}
     "#]]);
     let store = MemoryStore::new();
     store.commit(Group::new(None, &[put])).unwrap();
@@ -60,7 +60,7 @@ fn the_end_subnets_and_last_use_of_a_key_are_stored_as_ever() {
         hash: KeyHash::of("pr_golden"),
         prefix: "pr_golde".into(),
         created_at: AT,
-        created_by: Some(AuditActor::of_kind(ActorKind::AdminToken)),
+        created_by: AuditActor::of_kind(ActorKind::AdminToken),
         expires_at: Some(AT.plus(Duration::from_secs(60))),
         allowed_subnets: vec!["10.1.0.0/16".parse().unwrap(), "2001:db8::/32".parse().unwrap()],
     };

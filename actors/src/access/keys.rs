@@ -127,8 +127,8 @@ pub struct KeyInfo {
     pub prefix: String,
     /// The time of its creation.
     pub created_at: Timestamp,
-    /// Who made it; `None`: an earlier version, which did not keep that.
-    pub created_by: Option<AuditActor>,
+    /// Who made it.
+    pub created_by: AuditActor,
     /// The moment from which on it does not work any more.
     pub expires_at: Option<Timestamp>,
     /// The time of the last request with it, to the minute.
@@ -167,8 +167,7 @@ pub(super) struct KeyRecord {
     pub(super) hash: KeyHash,
     pub(super) prefix: String,
     pub(super) created_at: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) created_by: Option<AuditActor>,
+    pub(super) created_by: AuditActor,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "subnet_texts")]
@@ -221,7 +220,7 @@ impl KeyRecord {
             hash: KeyHash::of(&token),
             prefix: token[..SHOWN_CHARS].to_owned(),
             created_at: now,
-            created_by: Some(by.clone()),
+            created_by: by.clone(),
             expires_at,
             allowed_subnets,
         };

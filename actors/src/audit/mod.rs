@@ -251,5 +251,5 @@ pub fn verify_audit_directory(directory: &Path) -> Result<AuditCheck, StoreError
         error => StoreError::Failed(error.to_string()),
     };
     let store = open_stopped(directory).map_err(failed)?;
-    audit::verify(store.as_ref(), None, u64::MAX)
+    audit::verify(&store, None, u64::MAX)
 }

@@ -8,16 +8,13 @@ use postrider_store::{Change, Table, rebase};
 use crate::access::{home_of, key_parts};
 
 /// What precedes the keys of records that no engine of a cluster reads. They wait in the first
-/// shard for the way back: now the name of the data, earlier people and tokens too.
+/// shard for the way back: the name of the data.
 pub(super) const ASIDE: &[u8] = b"single/";
 
 /// Records of the engine as a whole that each shard needs.
-const OF_EVERY: [&[u8]; 5] =
-    [b"master_keys", b"clock_offset", b"durable_moment", b"contact_index_format", b"usage"];
+const OF_EVERY: [&[u8]; 3] = [b"master_keys", b"clock_offset", b"durable_moment"];
 /// Those of the audit log, which goes on in the first shard.
 const OF_FIRST: [&[u8]; 3] = [b"audit_head", b"audit_trimmed", rebase::KEY];
-/// What belongs to the log that the data comes from.
-const OF_LOG: [&[u8]; 2] = [b"epoch", b"usage_cursor"];
 /// What begins the keys of records of a workspace.
 const OF_WORKSPACE: [&[u8]; 3] = [b"usage/", b"removed/", b"totp_required/"];
 /// The prefixes of the keys of people, their sessions and the tokens of administrators. They are in
@@ -50,8 +47,6 @@ pub(super) enum Home {
     First,
     /// The first shard stores it for the way back.
     Aside,
-    /// It is of the log that the data comes from.
-    Nobody,
 }
 
 /// Returns the home of a record.
@@ -76,7 +71,6 @@ pub(super) fn home(table: Table, key: &[u8], value: &[u8]) -> Result<Home, CopyE
             Ok(match () {
                 () if is(&OF_EVERY) => Home::Every,
                 () if is(&OF_FIRST) => Home::First,
-                () if is(&OF_LOG) => Home::Nobody,
                 () if OF_PEOPLE.iter().any(|of| key.starts_with(of)) => Home::First,
                 () if is(&OF_SINGLE) => Home::Aside,
                 () => return Err(unknown()),
@@ -131,29 +125,28 @@ impl Places {
         home.checked_shr(16 - self.shards.trailing_zeros()).unwrap_or(0)
     }
 
-    /// Where a record goes; `None` for one that is of the log which it comes from.
+    /// Where a record goes.
     ///
     /// # Errors
     /// Those of [`home`].
-    pub(super) fn of(&self, change: Change) -> Result<Option<Place>, CopyError> {
+    pub(super) fn of(&self, change: Change) -> Result<Place, CopyError> {
         let value = change.value.as_deref().unwrap_or_default();
         Ok(match home(change.table, &change.key, value)? {
-            Home::Workspace(id) => Some(Place::One(self.shard_of(&id), change)),
+            Home::Workspace(id) => Place::One(self.shard_of(&id), change),
             Home::Key(id) => {
                 let shard = self.keys.get(&id).map_or(0, |workspace| self.shard_of(workspace));
-                Some(Place::One(shard, change))
+                Place::One(shard, change)
             }
-            Home::Every => Some(Place::Every(change)),
+            Home::Every => Place::Every(change),
             Home::First if change.table == Table::Meta && change.key == rebase::KEY => {
                 let value = rebase::behind(value)?;
-                Some(Place::One(0, Change::put(Table::Meta, rebase::KEY, value)))
+                Place::One(0, Change::put(Table::Meta, rebase::KEY, value))
             }
-            Home::First => Some(Place::One(0, change)),
+            Home::First => Place::One(0, change),
             Home::Aside => {
                 let key = [ASIDE, &change.key].concat();
-                Some(Place::One(0, Change { key, ..change }))
+                Place::One(0, Change { key, ..change })
             }
-            Home::Nobody => None,
         })
     }
 }
@@ -176,7 +169,7 @@ mod tests {
         for table in Table::ALL.iter().copied().filter(|table| table.is_of_workspaces()) {
             let change = Change::put(table, *b"acme\0x", *b"v");
             let expected = Place::One(acme, change.clone());
-            assert_eq!(places.of(change).unwrap(), Some(expected), "{table:?}");
+            assert_eq!(places.of(change).unwrap(), expected, "{table:?}");
             let odd = Change::put(table, *b"acme", *b"v");
             assert_eq!(places.of(odd).unwrap_err().code(), "DAMAGED", "{table:?}");
         }
@@ -191,7 +184,7 @@ mod tests {
         let deleted = KeyId::from_parts(Timestamp::from_millis(2), 7);
         let bucket = |of: &[u8], key: KeyId| [of, key.as_bytes(), &60_u32.to_be_bytes()].concat();
         let one = |table: Table, key: Vec<u8>| match places.of(Change::put(table, key, *b"v")) {
-            Ok(Some(Place::One(shard, change))) => (shard, change.key),
+            Ok(Place::One(shard, change)) => (shard, change.key),
             other => panic!("{other:?}"),
         };
         assert_eq!(one(Table::Buckets, bucket(b"k", key)).0, acme);
@@ -212,10 +205,7 @@ mod tests {
             .chain([(Table::Buckets, &b"a127.0.0.1"[..])])
         {
             let change = Change::put(table, key, *b"v");
-            assert_eq!(places.of(change.clone()).unwrap(), Some(Place::Every(change)));
-        }
-        for key in OF_LOG {
-            assert_eq!(places.of(Change::put(Table::Meta, key, *b"v")).unwrap(), None);
+            assert_eq!(places.of(change.clone()).unwrap(), Place::Every(change));
         }
         for (table, key) in [(Table::Meta, "new"), (Table::Buckets, "x"), (Table::Meta, "held")] {
             let refused = places.of(Change::put(table, key, *b"v")).unwrap_err().to_string();

@@ -43,7 +43,7 @@ impl DataSource {
     /// # Errors
     /// [`CopyError`]: the directory is in use, has no data, or cannot be read.
     pub fn stopped(dir: &Path) -> Result<Self, CopyError> {
-        let store = directory::open_stopped_log(dir)?;
+        let store = directory::open_stopped(dir)?;
         let snapshots = directory::snapshots(dir)?;
         let checkpoints = directory::checkpoints(dir);
         Ok(Self::new(Arc::new(store), Arc::new(snapshots), checkpoints))

@@ -132,14 +132,13 @@ impl ClusterArchive {
         match row {
             Row::Record(table, key, value) => {
                 match self.places.of(Change::put(table, key, value))? {
-                    Some(Place::One(shard, change)) => match outputs.get_mut(&shard) {
+                    Place::One(shard, change) => match outputs.get_mut(&shard) {
                         Some(output) => output.record(change),
                         None => Ok(()),
                     },
-                    Some(Place::Every(change)) => {
+                    Place::Every(change) => {
                         outputs.values_mut().try_for_each(|output| output.record(change.clone()))
                     }
-                    None => Ok(()),
                 }
             }
             Row::State(workspace, state) => {

@@ -15,10 +15,6 @@ use super::restore::{Made, Target, check_room, finish};
 use super::waiting;
 use crate::engine::clock_offset;
 
-/// Says that the bytes of all workspaces are counted, and how far they are where they are not.
-const COUNTED: &[u8] = b"usage";
-const COUNTED_UP_TO: &[u8] = b"usage_cursor";
-
 /// Makes a data directory of the backup of a whole cluster. Blocks.
 ///
 /// # Errors
@@ -60,8 +56,6 @@ struct United {
     shard: u16,
     /// By shard, the offset of its clock, and the time of its last commit.
     clocks: BTreeMap<(u16, Vec<u8>), Vec<u8>>,
-    /// By shard, whether its bytes are counted.
-    uncounted: BTreeMap<u16, Vec<u8>>,
     /// The buckets of addresses.
     addresses: BTreeMap<(u16, Vec<u8>), Vec<u8>>,
 }
@@ -108,13 +102,6 @@ impl United {
             (Table::Meta, key) if key == clock_offset::KEY || key == writer::LAST_MOMENT => {
                 &mut self.clocks
             }
-            (Table::Meta, COUNTED_UP_TO) => {
-                match value {
-                    Some(value) => self.uncounted.insert(shard, value),
-                    None => self.uncounted.remove(&shard),
-                };
-                return Ok(None);
-            }
             (Table::Buckets, key) if key.starts_with(b"a") => &mut self.addresses,
             (table, key) => {
                 let home = match &value {
@@ -124,7 +111,7 @@ impl United {
                 };
                 let is_taken = match home {
                     Home::First => is_first || table == Table::Keys,
-                    Home::Nobody | Home::Aside => false,
+                    Home::Aside => false,
                     Home::Workspace(_) | Home::Key(_) | Home::Every => true,
                 };
                 let key = key.to_vec();
@@ -152,9 +139,6 @@ impl United {
             let is_bucket = key.starts_with(b"a");
             let table = if is_bucket { Table::Buckets } else { Table::Meta };
             changes.push(Change::put(table, key, value));
-        }
-        if !self.uncounted.is_empty() {
-            changes.push(Change::delete(Table::Meta, COUNTED));
         }
         import.put(&changes)?;
         waiting::unite(import)

@@ -11,14 +11,14 @@ use postrider_store::snapshot::SnapshotDir;
 use postrider_store::{LogStore, Rebuilding, Store, Writes, log, rebase};
 use postrider_workspace::snapshots::{self, Rebases};
 
-/// Opens the directory, and converts it if an earlier version wrote it.
+/// Opens the directory.
 pub(super) fn open(
     dir: &Path,
     segment_bytes: u64,
     begun_at: Timestamp,
     rebuilding: &Rebuilding,
 ) -> Result<(LogStore, SnapshotDir), DirectoryError> {
-    directory::open_reporting(dir, &options(segment_bytes, begun_at), &fold, rebuilding)
+    directory::open_reporting(dir, &options(segment_bytes, begun_at), rebuilding)
 }
 
 /// Builds the view anew if a record of it cannot be read. Returns whether it did.

@@ -74,10 +74,6 @@ impl Engine {
         let mut warnings = clock_warnings(shared.clock.health());
         warnings.extend(shared.disk.warning());
         warnings.extend(damage_warning(&shared.damaged()));
-        if shared.writer.is_counting() {
-            let counting = "usage: what workspaces use is still being counted, and shown too low";
-            warnings.push(counting.to_owned());
-        }
         // A store in memory has no log of its own: what is committed is in all of it.
         let last = shared.writer.last_position();
         let positions = figures.map_or([last; 3], |it| [it.last, it.applied, it.synced]);

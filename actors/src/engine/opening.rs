@@ -7,14 +7,13 @@ use postrider_store::directory;
 use postrider_store::memory::MemoryStore;
 use postrider_store::rebase;
 use postrider_store::snapshot::{SnapshotDir, SnapshotError};
-use postrider_store::{Log, Position, Store, StoreError, Writer, WriterOptions};
+use postrider_store::{Log, Position, Store, StoreError, Writer, WriterOptions, writer};
 use postrider_workspace::core::records;
 use postrider_workspace::inbox::deletion;
 use postrider_workspace::removal;
 use postrider_workspace::snapshots::{self, Rebases, Replay};
 
 use super::opened::Opened;
-use super::stored_clock::latest_moment;
 use super::{Durability, EngineOptions, StartError};
 use super::{checkpoints, clock_offset, disk, key_check, reencrypt};
 use crate::copies::DataSource;
@@ -54,7 +53,7 @@ pub(super) fn open(options: &EngineOptions) -> Result<Opened, StartError> {
     hot.retain(|id, _| !removed.contains(id));
     damaged.retain(|id| !removed.contains(id));
     let snapshots = snapshots.map(|dir| (dir, newest));
-    let durable = latest_moment(store.as_ref(), &hot)?;
+    let durable = writer::last_moment(store.as_ref())?;
     let clock_offset = clock_offset::read(store.as_ref())?;
     let mut workspaces = records::all_ids(store.as_ref())?;
     workspaces.retain(|id| !removed.contains(id));
@@ -133,15 +132,12 @@ fn first_replay(
     Ok(snapshots::replay_of(&loaded, rebases.clone()))
 }
 
-pub(super) fn snapshot_error(error: SnapshotError) -> StartError {
+fn snapshot_error(error: SnapshotError) -> StartError {
     StartError::Directory(error.to_string())
 }
 
 /// A replay that stands at the newest snapshot.
-pub(super) fn newest_replay(
-    snapshots: Option<&SnapshotDir>,
-    rebases: Rebases,
-) -> Result<Replay, StartError> {
+fn newest_replay(snapshots: Option<&SnapshotDir>, rebases: Rebases) -> Result<Replay, StartError> {
     match snapshots {
         Some(dir) => snapshots::load(dir, rebases).map_err(snapshot_error),
         None => Ok(Replay::from_start(rebases)),
@@ -149,7 +145,7 @@ pub(super) fn newest_replay(
 }
 
 /// Replays the journal after a snapshot.
-pub(super) fn catch_up(store: &dyn Log, replay: &mut Replay) -> Result<(), StoreError> {
+fn catch_up(store: &dyn Log, replay: &mut Replay) -> Result<(), StoreError> {
     let from = replay.position;
     let frames = replay.catch_up(store)?;
     tracing::debug!(frames, from = from.0, "the journal was replayed");

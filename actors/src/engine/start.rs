@@ -21,7 +21,6 @@ use postrider_store::directory::DirectoryError;
 use postrider_store::{Change, StoreError, View, Writer};
 use postrider_webhook::Webhooks;
 use postrider_workspace::actor::snapshots::Snapshots;
-use postrider_workspace::contacts;
 use postrider_workspace::core::otp::pumping_guard::Guard;
 use postrider_workspace::core::portfolio::Portfolios;
 use postrider_workspace::courier_state::Courier;
@@ -48,7 +47,6 @@ use super::{
 use postrider_workspace::directory::Workspaces;
 use postrider_workspace::disk_space::DiskSpace;
 use postrider_workspace::services::Services;
-use postrider_workspace::{count_beside, see_to_counts};
 
 /// Records that one commit of the start changes.
 const CHANGES_AT_ONCE: usize = 100;
@@ -82,7 +80,9 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
     let common = options.common.clone().unwrap_or_else(|| Common::new(&options.webhooks));
     let webhooks = webhooks(&options, &common, &opened, &hold);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
-    let uncounted = see_to_records(&view, &opened).await?;
+    // Before anything else is written under a new master key.
+    commit(&opened.writer, &opened.fingerprints).await?;
+    commit(&opened.writer, &opened.resealed).await?;
     let numbers = Arc::new(numbers(&options, &common, &sandbox, &opened, &hold));
     let broadcasts = broadcasts(&options, &opened, &numbers);
     let (data, snapshots) = (opened.data(), snapshots(&options, &opened));
@@ -128,7 +128,7 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
     });
     let waiting = opened.damaged.into_iter().chain(opened.deleting).collect();
     let (broadcasts, removed) = (opened.broadcasts, opened.removed);
-    let unfinished = Unfinished { broadcasts, removed, waiting, uncounted };
+    let unfinished = Unfinished { broadcasts, removed, waiting };
     let prepared =
         Prepared { shared, sandbox, snapshots, space, data, on_disk, checkpoints, keys_carry_home };
     let claims = options.number_claims;
@@ -141,8 +141,6 @@ struct Unfinished {
     removed: Vec<WorkspaceId>,
     /// Damaged ones, and such whose rows are being deleted.
     waiting: Vec<WorkspaceId>,
-    /// Those whose conversations an earlier version has not counted.
-    uncounted: Vec<WorkspaceId>,
 }
 
 /// What is made before anything runs.
@@ -178,7 +176,6 @@ impl Prepared {
         let root = begin(root, unfinished.removed, unfinished.waiting).await?;
         show(recorder, &shared, checkpoints.as_deref());
         go_on(unfinished.broadcasts, &shared, &sandbox).await;
-        count_beside(&shared, unfinished.uncounted);
         drop(tokio::spawn(upkeep::run(Arc::downgrade(&shared))));
         postrider_workspace::numbers::check_daily::begin(&shared);
         let operations = Operations::new(Arc::clone(&shared), on_disk);
@@ -241,19 +238,6 @@ async fn recorded_start(
     let failed = |error| StartError::Directory(format!("the start was not recorded: {error}"));
     audit.record(entry).await.map_err(failed)?;
     Ok(audit)
-}
-
-/// Brings records up to date that an earlier version kept otherwise, or not at all. Returns the
-/// workspaces whose conversations are yet to be counted.
-async fn see_to_records(
-    view: &Arc<dyn View>,
-    opened: &Opened,
-) -> Result<Vec<WorkspaceId>, StartError> {
-    // First, before anything is written under a new master key.
-    commit(&opened.writer, &opened.fingerprints).await?;
-    commit(&opened.writer, &opened.resealed).await?;
-    contacts::see_to_index(view, &opened.writer, &opened.workspaces).await?;
-    Ok(see_to_counts(view, &opened.writer, &opened.workspaces).await?)
 }
 
 /// Starts the workspaces that hold what must go on by itself: unsent messages, expiries, deletions.

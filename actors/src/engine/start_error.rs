@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use postrider_store::StoreError;
 use postrider_store::directory::{DirectoryError, FORMAT};
-use postrider_workspace::CountError;
-use postrider_workspace::contacts::RebuildError;
 
 /// The reason for which an engine did not start.
 #[derive(Debug, thiserror::Error)]
@@ -54,27 +52,6 @@ pub enum StartError {
     /// An actor did not start.
     #[error("an actor did not start: {0}")]
     Actor(String),
-}
-
-impl From<RebuildError> for StartError {
-    fn from(error: RebuildError) -> Self {
-        match error {
-            RebuildError::Store(error) => error.into(),
-            RebuildError::NewerData { found, known } => {
-                Self::NewerData { what: "the contacts' index", found, known }
-            }
-            RebuildError::Interrupted(_) => Self::Directory(error.to_string()),
-        }
-    }
-}
-
-impl From<CountError> for StartError {
-    fn from(error: CountError) -> Self {
-        match error {
-            CountError::Store(error) => error.into(),
-            error => Self::Directory(error.to_string()),
-        }
-    }
 }
 
 impl From<StoreError> for StartError {

@@ -3,18 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use hashbrown::HashMap;
-
-use postrider_domain::{AuditContext, AuditEntry, Timestamp, WorkspaceId};
+use postrider_domain::{AuditContext, AuditEntry, Timestamp};
 use postrider_runtime::clock::Clock;
 use postrider_store::directory;
-use postrider_store::snapshot::SnapshotDir;
-use postrider_store::{Store, StoreError, View, rebase, writer};
-use postrider_workspace::core::hot::HotState;
+use postrider_store::{Store, rebase, writer};
 use postrider_workspace::rebase as records;
-use postrider_workspace::snapshots::Rebases;
 
-use super::opening::{catch_up, newest_replay, snapshot_error};
 use super::{StartError, clock_offset};
 use crate::access;
 use crate::audit::record_of;
@@ -32,51 +26,15 @@ pub struct StoredClock {
     pub ahead: Duration,
 }
 
-/// The latest moment of what is durable. The journal counts for itself: a version that stored no
-/// moment may have written it.
-pub(super) fn latest_moment(
-    store: &dyn View,
-    hot: &HashMap<WorkspaceId, HotState>,
-) -> Result<Option<Timestamp>, StoreError> {
-    let of_journal = hot.values().map(HotState::latest).max();
-    Ok(of_journal.max(writer::last_moment(store)?))
-}
-
-/// Data that no engine uses.
-struct Data {
-    store: Box<dyn Store>,
-    /// The latest moment of what is durable.
-    durable: Option<Timestamp>,
-}
-
-impl Data {
-    fn open(dir: &Path) -> Result<Self, StartError> {
-        let store = directory::open_stopped(dir)?;
-        let snapshots = SnapshotDir::open(dir.join("snapshots")).map_err(snapshot_error)?;
-        let durable = durable(store.as_ref(), Some(&snapshots))?;
-        Ok(Self { store, durable })
-    }
-}
-
-/// The latest moment of what is durable, read from the store and the snapshots.
-fn durable(
-    store: &dyn Store,
-    snapshots: Option<&SnapshotDir>,
-) -> Result<Option<Timestamp>, StartError> {
-    let rebases = Rebases::from(rebase::all(store)?);
-    let mut replay = newest_replay(snapshots, rebases)?;
-    catch_up(store, &mut replay)?;
-    Ok(latest_moment(store, &replay.into_states().0)?)
-}
-
 /// Reads the clock of the data in a directory that no engine uses. Blocks.
 ///
 /// # Errors
 /// [`StartError`]: the store is in use, damaged or out of reach.
 pub fn stored_clock(dir: &Path) -> Result<StoredClock, StartError> {
-    let Data { store, durable } = Data::open(dir)?;
+    let store = directory::open_stopped(dir)?;
+    let durable = writer::last_moment(&store)?;
     let clock = Clock::system();
-    clock.advance(clock_offset::read(store.as_ref())?);
+    clock.advance(clock_offset::read(&store)?);
     durable.into_iter().for_each(|durable| clock.start_after(durable));
     let ahead = clock.health().lead;
     Ok(StoredClock { wall: clock.wall(), engine: clock.now(), durable, ahead })
@@ -100,19 +58,16 @@ pub struct ClockRebase {
 /// # Errors
 /// [`StartError`]: the store is in use, damaged or out of reach.
 pub fn rebase_clock(dir: &Path) -> Result<Option<ClockRebase>, StartError> {
-    let Data { store, durable } = Data::open(dir)?;
-    let rebased = rebase_data(store.as_ref(), durable, &Clock::system())?;
+    let store = directory::open_stopped(dir)?;
+    let rebased = rebase_data(&store, &Clock::system())?;
     store.close()?;
     Ok(rebased)
 }
 
-fn rebase_data(
-    store: &dyn Store,
-    durable: Option<Timestamp>,
-    clock: &Clock,
-) -> Result<Option<ClockRebase>, StartError> {
+fn rebase_data(store: &dyn Store, clock: &Clock) -> Result<Option<ClockRebase>, StartError> {
     clock.advance(clock_offset::read(store)?.saturating_sub(clock.offset()));
     let to = clock.now();
+    let durable = writer::last_moment(store)?;
     let Some(from) = durable.filter(|from| *from > to) else { return Ok(None) };
     let entry = AuditEntry::new("clock.rebase")
         .change("from", from.to_string())
@@ -126,12 +81,6 @@ fn rebase_data(
 
 /// Rebases the clock of an engine that has stopped, to the time of this clock.
 #[cfg(test)]
-pub(super) fn rebase_stopped(
-    store: &dyn Store,
-    snapshots: Option<&Path>,
-    clock: &Clock,
-) -> Option<ClockRebase> {
-    let snapshots = snapshots.map(|dir| SnapshotDir::open(dir).unwrap());
-    let durable = durable(store, snapshots.as_ref()).unwrap();
-    rebase_data(store, durable, clock).unwrap()
+pub(super) fn rebase_stopped(store: &dyn Store, clock: &Clock) -> Option<ClockRebase> {
+    rebase_data(store, clock).unwrap()
 }

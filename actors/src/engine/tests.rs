@@ -12,7 +12,6 @@ mod callbacks;
 mod channels;
 mod checkpoints;
 mod claims;
-mod contact_index;
 mod contacts;
 mod conversations;
 mod crashes;

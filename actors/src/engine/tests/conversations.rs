@@ -1,12 +1,8 @@
 //! Conversations: the order of what was written, and how many there are.
 
-use postrider_store::View;
-use std::ops::ControlFlow;
-
 use crate::{ConversationFilter, ConversationStatus, MessageContent};
 use postrider_channel::callback::Callback;
 use postrider_domain::{NumberId, SenderNotes};
-use postrider_store::{Direction, Table};
 
 use super::support::messages::wrote;
 use super::*;
@@ -103,25 +99,6 @@ async fn check_totals(acme: &Workspace) {
 
 #[tokio::test(start_paused = true)]
 async fn conversations_are_counted_as_they_are_listed() {
-    counted_as_listed(false).await;
-    counted_as_listed(true).await;
-}
-
-/// What makes it the store of a version that kept no counts.
-fn without_counts(store: &CrashingStore) -> Vec<postrider_store::Change> {
-    let mut counts = Vec::new();
-    for kind in [&b"acme\0n"[..], b"acme\0u", b"acme\0r"] {
-        store
-            .scan(Table::Conversations, kind, None, Direction::Forward, &mut |key, _| {
-                counts.push(postrider_store::Change::delete(Table::Conversations, key));
-                ControlFlow::Continue(())
-            })
-            .unwrap();
-    }
-    counts
-}
-
-async fn counted_as_listed(by_version: bool) {
     let store = CrashingStore::new();
     let engine = engine(&store, START).await;
     let acme = workspace(&engine, "acme", 100).await;
@@ -151,71 +128,4 @@ async fn counted_as_listed(by_version: bool) {
         }
         check_totals(&acme).await;
     }
-    // Data of an earlier version has no counts, or not all of them: the next start makes them.
-    for (conversation, _) in
-        acme.conversations(Default::default(), 0, 200).await.unwrap().conversations
-    {
-        acme.mark_conversation_read(conversation.id).await.unwrap();
-    }
-    let mut counts = without_counts(&store);
-    assert!(counts.len() > 4);
-    if by_version {
-        let mark = 1_u64.to_be_bytes();
-        counts.push(postrider_store::Change::put(Table::Conversations, &b"acme\0n"[..], mark));
-    }
-    engine.shared().writer.commit(counts).await.unwrap();
-    let store = store.crash(postrider_store::Keep::Nothing);
-    drop(engine);
-    let engine = super::engine(&store, START).await;
-    let acme = engine.workspace(&id("acme")).unwrap();
-    acme.receive(number, wrote(phone(77), "new", START)).await.unwrap();
-    until("they are counted", async || acme.conversation_counts(None).await.is_ok()).await;
-    assert!(store.get(Table::Conversations, b"acme\0n").unwrap().is_some());
-    assert!(store.get(Table::Conversations, b"acme\0p").unwrap().is_none());
-    check_totals(&acme).await;
-}
-
-/// A start serves before the conversations of an earlier version are counted. What is changed
-/// meanwhile, and a crash, are counted right.
-#[tokio::test(start_paused = true)]
-async fn conversations_are_counted_beside_what_changes_them() {
-    const ALL: u32 = 120;
-    let store = CrashingStore::new();
-    let engine = engine(&store, START).await;
-    let acme = workspace(&engine, "acme", 100).await;
-    let number = number(&engine).await;
-    for round in 0..ALL {
-        acme.receive(number, wrote(phone(round), &format!("in-{round}"), START)).await.unwrap();
-    }
-    let counts = without_counts(&store);
-    engine.shared().writer.commit(counts).await.unwrap();
-    let mut store = store.crash(postrider_store::Keep::Nothing);
-    drop(engine);
-    // The first lives end in the midst of it.
-    for life in 0..6_u32 {
-        let engine = super::engine(&store, START).await;
-        let acme = engine.workspace(&id("acme")).unwrap();
-        if life == 0 {
-            let refused = acme.conversation_counts(None).await.unwrap_err();
-            assert_eq!(refused.reason, UnavailableReason::Counting);
-        }
-        let all = acme.conversations(Default::default(), 0, 200).await.unwrap();
-        assert_eq!(all.total, all.conversations.len());
-        let row = |place: u32| &all.conversations[place as usize % all.conversations.len()];
-        acme.delete_contact(row(life * 31).1.id).await.unwrap();
-        acme.mark_conversation_read(row(life * 17 + 1).0.id).await.unwrap();
-        let change = crate::ConversationChange {
-            status: Some(ConversationStatus::Resolved),
-            assigned_to: Some(Some("bo".to_owned())),
-        };
-        acme.update_conversation(row(life * 47 + 5).0.id, change).await.unwrap();
-        let new = phone(ALL + life);
-        acme.receive(number, wrote(new, &format!("new-{life}"), START)).await.unwrap();
-        store = store.crash(postrider_store::Keep::Nothing);
-        drop(engine);
-    }
-    let engine = super::engine(&store, START).await;
-    let acme = engine.workspace(&id("acme")).unwrap();
-    until("they are counted", async || acme.conversation_counts(None).await.is_ok()).await;
-    check_totals(&acme).await;
 }

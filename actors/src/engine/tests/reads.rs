@@ -7,14 +7,13 @@ use postrider_channel::Origin;
 use postrider_channel::callback::{Callback, Inbound, Progress, StatusUpdate};
 use postrider_domain::{BroadcastId, NumberId};
 use postrider_store::hooked::{Hook, Hooked};
-use postrider_store::{Change, Direction, Group, MemoryStore, Store, Table, View};
-use std::ops::ControlFlow;
+use postrider_store::{MemoryStore, Table};
 use tokio::sync::mpsc;
 
 use super::support::broadcasts::{becomes, broadcast_to, create, with_template};
 use super::support::messages::wrote;
 use super::*;
-use crate::{BroadcastStatus, CampaignGrouping, ConversationFilter, ConversationStatus, DayRange};
+use crate::{BroadcastStatus, CampaignGrouping, ConversationFilter, DayRange};
 use postrider_domain::day::Day;
 use postrider_workspace::whole_contacts;
 
@@ -182,37 +181,6 @@ async fn opt_outs_are_not_read_one_by_one_in_a_fan_out() {
     assert_eq!(in_actors, 0);
     // The reads of their count, once for each claim.
     assert!((1..200).contains(&beside), "{beside} reads for 5,000 recipients");
-}
-
-#[tokio::test(start_paused = true)]
-async fn conversations_that_an_earlier_version_did_not_count_are_counted_at_the_start() {
-    let (engine, store) = begin().await;
-    let acme = workspace(&engine, "acme", 10).await;
-    for from in 0..5 {
-        let line = number(&engine).await;
-        acme.receive(line, wrote(phone(from), &from.to_string(), START)).await.unwrap();
-    }
-    engine.shutdown(LONG).await.unwrap();
-    let mut kept = Vec::new();
-    let visit = &mut |key: &[u8], _: &[u8]| {
-        kept.push(Change::delete(Table::Conversations, key));
-        ControlFlow::Continue(())
-    };
-    let direction = Direction::Forward;
-    store.inner.scan(Table::Conversations, b"acme\0n", None, direction, visit).unwrap();
-    assert_eq!(kept.len(), 2);
-    store.inner.commit(Group::new(None, &kept)).unwrap();
-
-    let engine = Engine::start(options(store.clone(), START)).await.unwrap();
-    let acme = engine.workspace(&id("acme")).unwrap();
-    store.hook.take();
-    acme.receive(number(&engine).await, wrote(phone(6), "6", START)).await.unwrap();
-    let all = Seen::Scan(Table::Conversations, b"acme\0a".into(), std::thread::current().id());
-    assert!(!store.hook.take().contains(&all), "the actor counts nothing");
-    for status in [None, Some(ConversationStatus::Open)] {
-        let filter = ConversationFilter { status, ..ConversationFilter::default() };
-        assert_eq!(acme.conversations(filter, 0, 1).await.unwrap().total, 6);
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use super::*;
 use crate::engine::stored_clock::{ClockRebase, rebase_stopped};
 use crate::{AuditFilter, OtpStatus};
 use postrider_store::directory::open_stopped;
-use postrider_store::{Direction, FjallStore, Keep};
+use postrider_store::{Direction, Keep};
 use postrider_workspace::{IdempotencyKey, Route};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -88,7 +88,7 @@ async fn what_a_clock_wrote_that_was_ahead_counts_as_just_now() {
     right.shutdown(LONG).await.unwrap();
     drop(right);
 
-    let rebase = || rebase_stopped(&store, None, &Clock::manual(START));
+    let rebase = || rebase_stopped(&store, &Clock::manual(START));
     let done = rebase().unwrap();
     assert!(done.from >= START.plus(3 * DAY), "{done:?}");
     assert_eq!(done.to, START);
@@ -117,7 +117,7 @@ async fn a_rebase_is_in_the_audit_log() {
     let ahead = engine(&store, START.plus(3 * DAY)).await;
     ahead.shutdown(LONG).await.unwrap();
     drop(ahead);
-    let ClockRebase { from, .. } = rebase_stopped(&store, None, &Clock::manual(START)).unwrap();
+    let ClockRebase { from, .. } = rebase_stopped(&store, &Clock::manual(START)).unwrap();
     let right = engine(&store, START.plus(SECOND)).await;
     let filter =
         AuditFilter { since: Some(START), until: Some(START.plus(DAY)), ..Default::default() };
@@ -135,8 +135,7 @@ async fn a_rebase_is_in_the_audit_log() {
 async fn rebase_directory(dir: &TempDir) -> ClockRebase {
     let open = || open_stopped(dir.path()).ok();
     until("the engine lets go of its store", async || open().is_some()).await;
-    let snapshots = dir.path().join("snapshots");
-    rebase_stopped(open().unwrap().as_ref(), Some(&snapshots), &Clock::manual(START)).unwrap()
+    rebase_stopped(&open().unwrap(), &Clock::manual(START)).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,22 +175,6 @@ async fn a_rebase_is_folded_into_snapshots() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn data_of_an_earlier_format_is_rebased_and_then_converted() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = FjallStore::open(&dir.path().join("store"), Default::default()).unwrap();
-    let engine = Engine::start(options(store, START.plus(3 * DAY))).await.unwrap();
-    let ahead = use_ahead(&engine).await;
-    engine.shutdown(LONG).await.unwrap();
-    drop(engine);
-    rebase_directory(&dir).await;
-    assert!(dir.path().join("store").is_dir(), "its format stays");
-    let engine = start_at(dir.path(), START.plus(SECOND), u64::MAX).await;
-    assert!(dir.path().join("view").is_dir());
-    is_rebased(&engine, START, &ahead).await;
-    engine.shutdown(LONG).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_number_that_a_clock_checked_which_was_ahead_is_checked_again() {
     let store = CrashingStore::new();
     let ahead = engine(&store, START.plus(3 * DAY)).await;
@@ -204,7 +187,7 @@ async fn a_number_that_a_clock_checked_which_was_ahead_is_checked_again() {
     until("it is checked", async || checked_at(&ahead).await.is_some()).await;
     ahead.shutdown(LONG).await.unwrap();
     drop(ahead);
-    rebase_stopped(&store, None, &Clock::manual(START)).unwrap();
+    rebase_stopped(&store, &Clock::manual(START)).unwrap();
     let right = engine(&store, START).await;
     assert!(checked_at(&right).await > Some(START), "it is of the wrong time");
     // By itself, long before the wrong time has come.

@@ -154,7 +154,8 @@ fn damaged() -> MemoryStore {
     let frame =
         Frame { epoch: 1, number: store.last_position().unwrap().next(), sections: vec![section] };
     assert_eq!(frame.number, Position(1));
-    let profile = br#"{"name":"Acme","created_at":1700000000000}"#;
+    let profile = br#"{"name":"Acme","created_at":1700000000000,"limits":{},
+        "otp_template":null,"destinations":{"allow":[],"deny":[]}}"#;
     let change = Change::put(Table::Workspaces, b"acme\0profile", *profile);
     store.commit(Group::new(Some(&frame), &[change])).unwrap();
     store

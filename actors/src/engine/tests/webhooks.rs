@@ -8,10 +8,8 @@ use reqwest::header::HeaderMap;
 
 use super::*;
 use crate::{DisabledReason, WebhookChange, WebhookInfo, WebhookSettings};
-use postrider_store::{Change, Group, Table};
 use postrider_webhook::client::{Answer, Post, Posting};
 use postrider_webhook::exchanges::AnswerText;
-use postrider_webhook::records;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -269,48 +267,6 @@ async fn five_days_of_failures_disable_it_with_an_event() {
     rig.send(1).await;
     rig.engine.pass(24 * HOUR).await;
     rig.no_more_than(before).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_batch_that_an_earlier_version_wrote_comes_whole() {
-    let store = CrashingStore::new();
-    let (engine, _) = start(options(store.clone(), START), 500, Duration::ZERO).await;
-    let acme = workspace(&engine, "acme", 100).await;
-    let settings = WebhookSettings { enabled: false, batch: true, ..settings() };
-    let (webhook, _) = acme.create_webhook(settings).await.unwrap();
-    let first = log(&acme).await.len() as u64 + 1;
-    for number in 0..3 {
-        for _ in 0..2 {
-            acme.send_otp(SendOtp::to(phone(number))).await.unwrap();
-        }
-        acme.suppress(phone(number), None).await.unwrap();
-    }
-    let log = log(&acme).await;
-    let sent: Vec<_> = log.iter().filter(|it| it.event.kind() == "otp.sent").collect();
-    let end = log.last().unwrap().sequence;
-    engine.inner.root.kill();
-    // One that was under way, and one that had failed.
-    let store = store.crash(postrider_store::Keep::Nothing);
-    let open = format!(r#"{{"first":{first},"last":{},"failures":0}}"#, first + 1);
-    let cursor = format!(r#"{{"after":{end},"open":[{open}]}}"#);
-    let waiting = format!(r#"{{"last":{end},"failures":1,"at":{}}}"#, START.as_millis());
-    let put = |key, text: String| Change::put(Table::Webhooks, key, text.into_bytes());
-    let changes = [
-        put(records::cursor_key(&id("acme"), webhook.id), cursor),
-        put(records::waiting_key(&id("acme"), webhook.id, first + 2), waiting),
-    ];
-    store.commit(Group::new(None, &changes)).unwrap();
-    let (engine, script) = start(options(store, START), 200, Duration::ZERO).await;
-    let acme = engine.workspace(&id("acme")).unwrap();
-    let change = WebhookChange { enabled: Some(true), ..WebhookChange::default() };
-    let webhook = acme.update_webhook(webhook.id, change).await.unwrap();
-    let rig = Rig { engine, acme, webhook, script };
-    let mut came = Vec::new();
-    for row in rig.tried(2).await {
-        came.extend(row.attempt.batch_event_ids);
-    }
-    came.sort();
-    assert_eq!(came, sent.iter().map(|it| it.id).collect::<Vec<_>>());
 }
 
 #[tokio::test(start_paused = true)]
