@@ -68,7 +68,6 @@ fn owning(node: &str) -> (Shard, Bytes) {
     (shard, bytes)
 }
 
-/// A node of an older version stops at a claim behind which it can read nothing.
 #[test]
 fn a_claim_says_which_data_format_follows_it_and_a_newer_one_is_not_applied() {
     let (_, claim) = owning("a");
@@ -82,7 +81,7 @@ fn a_claim_says_which_data_format_follows_it_and_a_newer_one_is_not_applied() {
     let (ticket, _) = question(&shard.step(moment(1_000), ShardInput::Tick));
     answer(&mut shard, 1_001, ticket, Answer::Entries { entries, last: Position(1) });
     let reason = shard.stop_reason().unwrap().to_string();
-    assert!(reason.contains("newer version: data format 3 is not known"), "{reason}");
+    assert!(reason.contains("newer version: data format 2 is not known"), "{reason}");
 }
 
 #[test]
