@@ -10,10 +10,8 @@ use crate::http::AdminToken;
 use crate::settings::{MasterKey, Secret, Secrets};
 
 const MASTER_KEY_FILE: &str = "master.key";
-/// The directory of the data in format 1, and a file of that name in later formats.
-///
-/// It exists after the first start.
-const STORE: &str = "store";
+/// What the engine writes first of all its data.
+const FORMAT_FILE: &str = "format";
 const ADMIN_TOKEN_FILE: &str = "admin.token";
 /// The minimum number of characters of an admin token, so that it cannot be guessed.
 const ADMIN_TOKEN_CHARS_MIN: usize = 16;
@@ -51,7 +49,7 @@ pub(crate) fn known_master_keys(
 
 fn master_key_file(directory: &DataDir) -> Result<MasterKey, BootError> {
     let path = directory.file(MASTER_KEY_FILE);
-    if directory.file(STORE).exists() && !path.exists() {
+    if directory.file(FORMAT_FILE).exists() && !path.exists() {
         return Err(BootError::NoMasterKey(path));
     }
     let text = read_or_create(directory, MASTER_KEY_FILE)?;
@@ -131,7 +129,7 @@ mod tests {
     fn data_without_its_master_key_stops_the_start() {
         let parent = tempfile::tempdir().unwrap();
         let directory = DataDir::open(parent.path(), false).unwrap();
-        std::fs::create_dir(directory.file(STORE)).unwrap();
+        std::fs::write(directory.file(FORMAT_FILE), "1\n").unwrap();
         let message = master_key_file(&directory).unwrap_err().to_string();
         assert!(message.contains("POSTRIDER__SECRETS__MASTER_KEY"), "{message}");
         assert!(!directory.file("master.key").exists());

@@ -92,8 +92,7 @@ pub fn repair_stored(path: &Path, accepts_loss: bool) -> Result<Repair, BootErro
 /// Opening a store writes files even to read it, so the user that owns it must do it. Otherwise its
 /// server could not start.
 pub(super) fn lock(path: &Path) -> Result<Option<DataDir>, BootError> {
-    // In a directory of format 1 all data is in the second.
-    let found = ["view", "store", "log"].map(|name| path.join(name)).into_iter().find_map(|data| {
+    let found = ["view", "log"].map(|name| path.join(name)).into_iter().find_map(|data| {
         let metadata = std::fs::metadata(&data).ok()?;
         Some((data, metadata))
     });

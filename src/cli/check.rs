@@ -3,6 +3,7 @@
 use clap::Args;
 use postrider::check_stored;
 use postrider_actors::store::check::{CheckedLog, Deep, DirectoryCheck, Problem};
+use postrider_actors::store::directory::FORMAT;
 use serde_json::{Value, json};
 
 use super::error::CliError;
@@ -32,16 +33,15 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), CliError> {
 }
 
 fn answer(check: &DirectoryCheck) -> Value {
-    let log = check.log.as_ref().map(|log| {
-        json!({
-            "id": log.id.map(|id| hex(&id.0)),
-            "first": log.first.0,
-            "last": log.last.0,
-            "epoch": log.epoch,
-            "segments": log.segments,
-            "bytes": log.bytes,
-            "torn_bytes": log.torn_bytes,
-        })
+    let log = &check.log;
+    let log = json!({
+        "id": log.id.map(|id| hex(&id.0)),
+        "first": log.first.0,
+        "last": log.last.0,
+        "epoch": log.epoch,
+        "segments": log.segments,
+        "bytes": log.bytes,
+        "torn_bytes": log.torn_bytes,
     });
     let view = check.view.map(|view| {
         json!({ "applied": view.applied.0, "synced": view.synced.0, "records": view.records })
@@ -54,7 +54,7 @@ fn answer(check: &DirectoryCheck) -> Value {
     );
     let mut answer = json!({
         "ok": check.problems.is_empty(),
-        "format": check.format,
+        "format": FORMAT,
         "log": log,
         "view": view,
         "checkpoints": checkpoints.collect::<Vec<_>>(),
@@ -89,17 +89,16 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 fn shown(check: &DirectoryCheck) -> String {
-    let mut lines = vec![format!("format     {}", check.format)];
-    if let Some(CheckedLog { first, last, epoch, segments, bytes, torn_bytes, .. }) = &check.log {
+    let mut lines = vec![format!("format     {FORMAT}")];
+    let CheckedLog { first, last, epoch, segments, bytes, torn_bytes, .. } = &check.log;
+    lines.push(format!(
+        "log        positions {first} to {last}, epoch {epoch}, {bytes} bytes in {segments} files"
+    ));
+    if *torn_bytes > 0 {
         lines.push(format!(
-            "log        positions {first} to {last}, epoch {epoch}, {bytes} bytes in {segments} files"
+            "           {torn_bytes} bytes of a commit that was not acknowledged; a start cuts them \
+             off"
         ));
-        if *torn_bytes > 0 {
-            lines.push(format!(
-                "           {torn_bytes} bytes of a commit that was not acknowledged; a start cuts \
-                 them off"
-            ));
-        }
     }
     if let Some(view) = check.view {
         let (applied, synced, records) = (view.applied, view.synced, view.records);

@@ -67,7 +67,6 @@ fn of_directory(error: &DirectoryError) -> &'static str {
         | DirectoryError::File { .. } => "IO",
         DirectoryError::NewerFormat { .. } => "NEWER_FORMAT",
         DirectoryError::Unclear(_) => "DAMAGED",
-        DirectoryError::NoSpace { .. } => "NO_SPACE",
     }
 }
 

@@ -285,7 +285,7 @@ pub(crate) struct OtpAnalyticsAnswer {
     tag = "Analytics",
     summary = "See what happened to one-time passwords, by day or country",
     description = "Each thing counts on the day on which it happened, as the event log has it. \
-                   Counts are kept for 400 days, and are not there for days of an earlier version.",
+                   Counts are kept for 400 days.",
     params(
         ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC, at \
          most 365 days before `to`; 30 days before it by default"),

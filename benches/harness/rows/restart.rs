@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use postrider_actors::store::{Position, directory};
+use postrider_actors::store::{Log, Position, directory};
 use postrider_actors::{Engine, Verification};
 use serde::{Deserialize, Serialize};
 

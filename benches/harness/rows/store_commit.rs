@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use postrider_actors::domain::{LogEntry, PublicEvent, RequestId, Timestamp};
 use postrider_actors::random;
-use postrider_actors::store::directory::{self, DirectoryError, DirectoryOptions};
+use postrider_actors::store::directory::{self, DirectoryOptions};
 use postrider_actors::store::{
     Batch, CommitError, GroupNumber, LogStore, Subscriber, Writer, WriterOptions, Writes,
 };
@@ -217,8 +217,7 @@ pub(super) fn new_store(directory: &Path) -> Result<LogStore> {
         segment_bytes: 16 << 20,
         view: Default::default(),
     };
-    let nothing = |_: &_, _: &_| Err(DirectoryError::Unclear("it is not new".to_owned()));
-    Ok(directory::open(directory, &options, &nothing)?.0)
+    Ok(directory::open(directory, &options)?.0)
 }
 
 /// A file of zeros that is written from its start on, repeatedly.

@@ -83,8 +83,8 @@ pub(crate) struct KeyRow {
     /// When it was made.
     #[schema(format = DateTime)]
     created_at: String,
-    /// Who made it; null for a key of an earlier version, which did not keep that.
-    created_by: Option<ActorAnswer>,
+    /// Who made it.
+    created_by: ActorAnswer,
     /// From when on it does not work any more.
     #[schema(format = DateTime)]
     expires_at: Option<String>,
@@ -105,7 +105,7 @@ impl From<KeyInfo> for KeyRow {
             limits: info.limits,
             prefix: info.prefix,
             created_at: info.created_at.to_string(),
-            created_by: info.created_by.map(ActorAnswer::from),
+            created_by: ActorAnswer::from(info.created_by),
             expires_at: info.expires_at.map(|at| at.to_string()),
             last_used_at: info.last_used_at.map(|at| at.to_string()),
             allowed_subnets: info.allowed_subnets.iter().map(IpNet::to_string).collect(),

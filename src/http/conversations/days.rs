@@ -67,7 +67,7 @@ impl From<InboxCounts> for CountsRow {
     operation_id = "readConversationDays",
     tag = "Conversations",
     summary = "See what happened in conversations, by day",
-    description = "Counts are kept for 400 days, and are not there for days of an earlier version.",
+    description = "Counts are kept for 400 days.",
     params(
         ("from" = Option<String>, Query, format = Date, description = "The first day, in UTC, at \
          most 365 days before `to`; 30 days before it by default"),

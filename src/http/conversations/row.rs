@@ -47,7 +47,7 @@ pub(crate) struct ConversationRow {
     /// read.
     #[schema(minimum = 0, example = 2)]
     unread: u64,
-    /// When the contact last wrote; `null` where an earlier version did not keep it.
+    /// When the contact last wrote; `null` if it never has.
     #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
     last_inbound_at: Option<String>,
     /// The agent who sees to it, by name.
@@ -88,7 +88,7 @@ impl ConversationRow {
         (window, now): (ReplyWindow, Timestamp),
         user: Option<String>,
     ) -> Self {
-        let last_inbound = conversation.last_inbound();
+        let last_inbound = conversation.last_inbound_at;
         let assigned_to = conversation.assigned_to.clone();
         let assignee =
             assigned_to.map(|id| Assignee { name: user.unwrap_or_else(|| id.clone()), id });

@@ -16,8 +16,8 @@ use crate::http::pipeline::{
     route,
 };
 
-/// The first byte of a cursor, which defines the format of the rest: a request.
-const CURSOR_VERSION: u8 = 2;
+/// First byte of a cursor, which defines the format of the rest: a request.
+const CURSOR_VERSION: u8 = 1;
 
 pub(super) fn routes() -> Routes {
     Routes::default().routes(route!(list).guarded(Key::of(Permission::OtpRead))).routes(
@@ -64,7 +64,7 @@ pub(crate) struct ListedOtpRow {
     #[schema(format = DateTime, example = "2026-01-31T09:26:00.000Z")]
     verified_at: Option<String>,
     /// When it ended: by the right code, the fifth wrong one, its cancelling or the end of its
-    /// time; null while it can be entered, and where an earlier version did not keep it.
+    /// time; null while it can be entered.
     #[schema(format = DateTime, example = "2026-01-31T09:26:00.000Z")]
     ended_at: Option<String>,
     /// The channel that delivered it, or that of the step that began last.
@@ -144,8 +144,7 @@ pub(crate) struct OtpsAnswer {
     description = "Never with their codes. Filters combine. Those that have ended are found by \
                    an index where `phone` or `reference` is given; of what else is asked for, a \
                    part looks at 10,000 codes at most. Ended ones are kept for as long as `[otp] \
-                   kept_days` says, 30 days by default. Of those that ended under an earlier \
-                   version, which kept none, nothing is listed.",
+                   kept_days` says, 30 days by default.",
     params(
         ("phone" = Option<String>, Query, description = "Only those to this phone, in E.164, \
          or that it has sent"),

@@ -163,6 +163,6 @@ async fn a_removed_record_is_named() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
     let output = command.args(["audit", "verify", "--stopped"]).arg(none.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(errors(&output).contains("there is no store"), "{}", errors(&output));
+    assert!(errors(&output).contains("there is no data"), "{}", errors(&output));
     assert_eq!(std::fs::read_dir(none.path()).unwrap().count(), 0);
 }

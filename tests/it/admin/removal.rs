@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use postrider_actors::store::directory::open_stopped;
-use postrider_actors::store::{Direction, Table};
+use postrider_actors::store::{Direction, Table, View};
 use serde_json::json;
 
 use crate::support::{TestServer, eventually};

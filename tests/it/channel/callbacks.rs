@@ -71,7 +71,7 @@ async fn what_is_not_signed_changes_nothing() {
     let rig = Rig::new().await;
     let id = rig.send("+15551234567").await;
     rig.becomes(&id, "sent").await;
-    let body = report(&id, "failed").to_string();
+    let body = report(&format!("{id}:1"), "failed").to_string();
     let good = sign(APP_SECRET, body.as_bytes());
     for bad in ["", "sha256=", &good[7..], &good.replace("sha256", "sha1"), &sign("x", b"y")] {
         let refused = post_signed(&rig, bad, body.as_bytes()).await;
@@ -156,7 +156,8 @@ async fn a_callback_may_be_large_and_odd_but_not_without_end() {
     assert_eq!(post(&rig, &large).await.status, 200);
     let larger = json!({"entry": [], "filler": "x".repeat(3 << 20)});
     post(&rig, &larger).await.check(413, "PAYLOAD_TOO_LARGE");
-    for odd in [json!([]), json!({"entry": 7}), report("otp_01jd3v0x5n8m7k2q4r6s8t0w2y", "read")] {
+    for odd in [json!([]), json!({"entry": 7}), report("otp_01jd3v0x5n8m7k2q4r6s8t0w2y:1", "read")]
+    {
         assert_eq!(post(&rig, &odd).await.status, 200, "{odd}");
     }
     post_signed(&rig, &sign(APP_SECRET, b"{"), b"{").await.check(400, "VALIDATION_ERROR");
@@ -193,7 +194,7 @@ async fn a_report_settles_what_was_unknown() {
     rig.fake.script(None, Scripted::Lost, Some(1));
     let id = rig.send("+15551234567").await;
     rig.becomes(&id, "unknown").await;
-    assert_eq!(post(&rig, &report(&id, "delivered")).await.status, 200);
+    assert_eq!(post(&rig, &report(&format!("{id}:1"), "delivered")).await.status, 200);
     rig.becomes(&id, "delivered").await;
     rig.server.advance(60).await;
     assert_eq!(rig.taken(&id), 1, "it is not sent again");
@@ -327,7 +328,7 @@ async fn who_opts_out_from_another_number_than_was_written_to_gets_no_marketing(
     let rig = Rig::new().await;
     let id = rig.send("+2290197123456").await;
     rig.becomes(&id, "sent").await;
-    let mut delivered = report(&id, "delivered");
+    let mut delivered = report(&format!("{id}:1"), "delivered");
     delivered["entry"][0]["changes"][0]["value"]["statuses"][0]["recipient_id"] =
         "22997123456".into();
     assert_eq!(post(&rig, &delivered).await.status, 200);

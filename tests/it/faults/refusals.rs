@@ -83,10 +83,10 @@ async fn cut_and_newer_copies_are_refused() {
         assert!(refusal.contains("it ends before its end"), "{cut}: {refusal}");
         is_free(&target);
     }
-    // A later version wrote it, which knows a format 3 and its checksum.
+    // Written by a version that knows a format 2, with the checksum of that.
     let fields = u32::from_be_bytes([whole[8], whole[9], whole[10], whole[11]]) as usize;
     let mut newer = whole.clone();
-    newer[4] = 3;
+    newer[4] = 2;
     let check = checksum(&newer[..12 + fields]);
     newer[12 + fields..16 + fields].copy_from_slice(&check);
     std::fs::write(&archive, newer).unwrap();
@@ -97,9 +97,9 @@ async fn cut_and_newer_copies_are_refused() {
 
     let manifest = Path::new(&backup).join("manifest.json");
     let list = std::fs::read_to_string(&manifest).unwrap();
-    std::fs::write(&manifest, list.replace("\"format\": 2", "\"format\": 3")).unwrap();
+    std::fs::write(&manifest, list.replace("\"format\": 1", "\"format\": 2")).unwrap();
     let refusal = refused(&restore, "NEWER_FORMAT");
-    assert!(refusal.contains("has format 3; this version knows up to 2"), "{refusal}");
+    assert!(refusal.contains("has format 2; this version knows up to 1"), "{refusal}");
     std::fs::write(&manifest, &list[..list.len() / 2]).unwrap();
     refused(&restore, "DAMAGED");
     std::fs::write(&manifest, &list).unwrap();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use postrider_actors::store::directory::open_stopped;
-use postrider_actors::store::{Change, Group, Table};
+use postrider_actors::store::{Change, Group, Store, Table};
 use serde_json::{Value, json};
 
 use crate::support::{TestServer, millis};
@@ -115,7 +115,7 @@ async fn the_clock_of_a_stopped_server_is_rebased() {
 #[test]
 fn a_rebase_needs_data() {
     let none = tempfile::tempdir().unwrap();
-    refused(&rebase(none.path()), "there is no store");
+    refused(&rebase(none.path()), "there is no data");
     assert_eq!(std::fs::read_dir(none.path()).unwrap().count(), 0);
     let mut command = Command::new(env!("CARGO_BIN_EXE_postrider"));
     refused(&command.args(["clock", "rebase"]).output().unwrap(), "--data-dir DIR");

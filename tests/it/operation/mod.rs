@@ -20,8 +20,6 @@ mod limits;
 mod listeners;
 mod mistakes;
 mod monitoring;
-mod objects;
-mod old_directory;
 mod overload;
 mod own_lists;
 mod service;

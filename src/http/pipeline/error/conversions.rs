@@ -34,7 +34,6 @@ impl From<Unavailable> for ApiError {
                     UnavailableReason::DiskFull => "disk_full",
                     UnavailableReason::Draining => "draining",
                     UnavailableReason::Held => "held",
-                    UnavailableReason::Counting => "rebuilding",
                     UnavailableReason::Parked(_) => "damaged",
                     UnavailableReason::ChannelDown => "provider_failed",
                     UnavailableReason::Restarting => "outcome_unknown",

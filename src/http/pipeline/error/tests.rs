@@ -64,7 +64,6 @@ fn every_503_of_the_engine_says_its_reason() {
         (UnavailableReason::ChannelDown, "provider_failed"),
         (UnavailableReason::DiskFull, "disk_full"),
         (UnavailableReason::Held, "held"),
-        (UnavailableReason::Counting, "rebuilding"),
     ] {
         let (status, body, _) = answer(Unavailable::because(reason));
         assert_eq!((status, body["reason"].as_str()), (503, Some(expected)));

@@ -64,7 +64,7 @@ export default function page() {
     [t('Expires'), k.expires_at ? time(k.expires_at, dateTime) : t('Never')],
     [t('Last used'), k.last_used_at ? time(k.last_used_at, dateTime) : t('Never')],
     [t('Made'), time(k.created_at, dateTime)],
-    [t('By'), k.created_by?.name ?? (k.created_by ? words(k.created_by.kind) : null)],
+    [t('By'), k.created_by.name ?? words(k.created_by.kind)],
   ];
 
   return {
@@ -97,7 +97,7 @@ export default function page() {
                 name: t('Last used'),
                 cell: (k) => (k.last_used_at ? time(k.last_used_at, ago) : label('neutral', 'clock', t('Never'))),
               },
-              { name: t('Made'), cell: (k) => html`${time(k.created_at)}${k.created_by ? html` <span class="hint">${k.created_by.name ?? words(k.created_by.kind)}</span>` : ''}` },
+              { name: t('Made'), cell: (k) => html`${time(k.created_at)} <span class="hint">${k.created_by.name ?? words(k.created_by.kind)}</span>` },
             ],
             actions: (k) =>
               html`${button(t('Edit'), () => keyDialog(k, load), { kind: 'quiet' })}${button(t('Revoke'), () => revoke(k), { kind: 'danger' })}`,
