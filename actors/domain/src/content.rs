@@ -49,7 +49,7 @@ words! {
 /// The content of a message. `T` is its template: a [`TemplateMessage`] in a request, a
 /// [`TemplateContent`] once it is rendered.
 ///
-/// All content but a template is free-form: the channel accepts it only while the conversation
+/// All content except a template is free-form: the channel accepts it only while the conversation
 /// window is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MessageContent<T = TemplateMessage> {
@@ -70,9 +70,9 @@ pub struct ObjectContent {
     pub object: Box<str>,
     /// A line that describes the object to people; empty if the kind is enough.
     pub text: Box<str>,
-    /// The message that it is about, whose id of the channel belongs into the object.
+    /// The message that it refers to. The channel's id of that message belongs into the object.
     pub about: Option<MessageId>,
-    /// The file that it has, whose id of the channel belongs into the object.
+    /// Its file. The channel's id of that file belongs into the object.
     pub media: Option<MediaId>,
 }
 

@@ -55,7 +55,7 @@ pub enum UnavailableReason {
     /// Nothing may leave the engine, because its data is older than the outside world.
     #[error("the server is held: nothing is sent until an operator releases it")]
     Held,
-    /// The engine has no place for the contents of files.
+    /// The engine has no storage for the contents of files.
     #[error("no media files are kept here: there is no place for them")]
     NoMediaStore,
     /// The disk has too little free space for this command.

@@ -25,14 +25,14 @@ pub struct NumberInfo {
     /// The number's ids at the provider, for a number of [`NumberKind::CloudApi`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<CloudApiAccount>,
-    /// Whether it may be in the workspace's pool.
+    /// Set if it may be in the workspace's pool.
     pub pool: bool,
     /// The portfolio whose budget of recipients it shares; `None` for its account's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub portfolio_id: Option<Box<str>>,
 }
 
-/// Most messages per second through a number of the Cloud API of which nobody says more.
+/// The default maximum messages per second through a number of the Cloud API.
 const CLOUD_API_PACE: u32 = 80;
 
 impl NumberInfo {

@@ -31,7 +31,7 @@ pub struct Invite {
     /// The time at which it expires, in real time.
     pub ends_at: Timestamp,
     pub(crate) hash: TokenHash,
-    /// Whoever made it, if that was a person: it works while they may invite to such a role.
+    /// The person who made the invite, if any. It works while they may invite to such a role.
     pub(crate) by: Option<PersonId>,
 }
 

@@ -31,7 +31,7 @@ pub enum SessionHolder {
         id: Option<Box<str>>,
         /// The token's name, if it has one.
         name: Option<Box<str>>,
-        /// The hash of the token without an id, under a key: it is another once it is rotated.
+        /// The keyed hash of the token without an id. It changes with the token.
         hash: Option<TokenHash>,
     },
 }

@@ -127,9 +127,9 @@ pub struct KeyInfo {
     pub prefix: String,
     /// The time of its creation.
     pub created_at: Timestamp,
-    /// Who made it.
+    /// The author of the key.
     pub created_by: AuditActor,
-    /// The moment from which on it does not work any more.
+    /// The time at which it expires.
     pub expires_at: Option<Timestamp>,
     /// The time of the last request with it, to the minute.
     pub last_used_at: Option<Timestamp>,

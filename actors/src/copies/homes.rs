@@ -7,15 +7,15 @@ use postrider_store::{Change, Table, rebase};
 
 use crate::access::{home_of, key_parts};
 
-/// What precedes the keys of records that no engine of a cluster reads. They wait in the first
+/// The prefix of the keys of records that no engine of a cluster reads. They wait in the first
 /// shard for the way back: the name of the data.
 pub(super) const ASIDE: &[u8] = b"single/";
 
 /// Records of the engine as a whole that each shard needs.
 const OF_EVERY: [&[u8]; 3] = [b"master_keys", b"clock_offset", b"durable_moment"];
-/// Those of the audit log, which goes on in the first shard.
+/// Records of the audit log, which continues in the first shard.
 const OF_FIRST: [&[u8]; 3] = [b"audit_head", b"audit_trimmed", rebase::KEY];
-/// What begins the keys of records of a workspace.
+/// The prefixes of the keys of a workspace's records.
 const OF_WORKSPACE: [&[u8]; 3] = [b"usage/", b"removed/", b"totp_required/"];
 /// The prefixes of the keys of people, their sessions and the tokens of administrators. They are in
 /// the first shard.
@@ -125,7 +125,7 @@ impl Places {
         home.checked_shr(16 - self.shards.trailing_zeros()).unwrap_or(0)
     }
 
-    /// Where a record goes.
+    /// Returns the place of a record.
     ///
     /// # Errors
     /// Those of [`home`].

@@ -15,7 +15,7 @@ use super::restore::{Made, Target, check_room, finish};
 use super::waiting;
 use crate::engine::clock_offset;
 
-/// Makes a data directory of the backup of a whole cluster. Blocks.
+/// Makes a data directory from the backup of a whole cluster. Blocks.
 ///
 /// # Errors
 /// [`CopyError`]; nothing is made then.

@@ -74,7 +74,7 @@ impl Engine {
         let mut warnings = clock_warnings(shared.clock.health());
         warnings.extend(shared.disk.warning());
         warnings.extend(damage_warning(&shared.damaged()));
-        // A store in memory has no log of its own: what is committed is in all of it.
+        // A store in memory has no log of its own: each commit is in all of it.
         let last = shared.writer.last_position();
         let positions = figures.map_or([last; 3], |it| [it.last, it.applied, it.synced]);
         let [log_position, view_position, view_synced] = positions.map(|position| position.0);

@@ -136,7 +136,7 @@ fn snapshot_error(error: SnapshotError) -> StartError {
     StartError::Directory(error.to_string())
 }
 
-/// A replay that stands at the newest snapshot.
+/// Returns a replay that starts at the newest snapshot.
 fn newest_replay(snapshots: Option<&SnapshotDir>, rebases: Rebases) -> Result<Replay, StartError> {
     match snapshots {
         Some(dir) => snapshots::load(dir, rebases).map_err(snapshot_error),

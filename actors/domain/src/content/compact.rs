@@ -11,7 +11,7 @@ use crate::text::{self, MessageText};
 /// The first byte.
 const VERSION: u8 = 1;
 
-/// Why the bytes are not content of this version.
+/// The reason for which bytes are not content of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ContentDecodeError {
     /// The bytes are not content.
@@ -85,7 +85,7 @@ mod tests {
     use crate::fuzz::each_fault;
     use crate::golden::{AT, Sheet, UNIQUE};
 
-    /// One of each form.
+    /// Returns one content of each form.
     fn examples() -> [RenderedContent; 4] {
         let template = TemplateName { name: "offer".into(), language: "en".into() };
         let components = r#"[{"type":"body"}]"#.into();
