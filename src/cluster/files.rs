@@ -9,7 +9,7 @@ mod places;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use postrider_actors::store::blobs::{BlobHash, BlobReader, BlobWriter, Blobs};
 use postrider_actors::{Tenure, random};
@@ -32,28 +32,52 @@ const COPIED_AT_ONCE: usize = 1 << 20;
 /// The contents of all shards, for a node.
 #[derive(Debug)]
 pub(super) struct NodeFiles {
-    stored: Arc<NatsFiles>,
+    /// Empty while NATS has no room for contents.
+    stored: OnceLock<Arc<NatsFiles>>,
+    /// The reason why contents cannot be stored.
+    why: String,
     dir: PathBuf,
     stores: Places,
     fetched: Fetched,
 }
 
 impl NodeFiles {
-    /// Empties the directory for what is on its way below this one.
-    pub(super) fn new(stored: NatsFiles, data: &Path) -> io::Result<Self> {
+    /// Empties the directory for contents in transit below this one.
+    ///
+    /// If NATS has no room for contents, `stored` has the reason.
+    pub(super) fn new(stored: Result<NatsFiles, String>, data: &Path) -> io::Result<Self> {
         let dir = data.join(FILES);
         match std::fs::remove_dir_all(&dir) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => std::fs::create_dir(&dir)?,
         }
         let (stores, fetched) = (Places::new(STORES_MAX, WAITING_MAX), Fetched::new(&dir));
-        Ok(Self { stored: Arc::new(stored), dir, stores, fetched })
+        let (stored, why) = match stored {
+            Ok(stored) => (OnceLock::from(Arc::new(stored)), String::new()),
+            Err(why) => (OnceLock::new(), why),
+        };
+        Ok(Self { stored, why, dir, stores, fetched })
+    }
+
+    /// Starts storing contents.
+    pub(super) fn begin(&self, stored: NatsFiles) {
+        drop(self.stored.set(Arc::new(stored)));
+    }
+
+    /// Returns the reason why no contents are stored, if none are.
+    pub(super) fn problem(&self) -> Option<&str> {
+        self.stored.get().is_none().then_some(self.why.as_str())
+    }
+
+    fn stored(&self) -> io::Result<&Arc<NatsFiles>> {
+        self.stored.get().ok_or_else(|| io::Error::other(self.why.clone()))
     }
 
     /// Fetches a content, unless somebody reads it already; `None` if it is missing.
     fn fetch(&self, of: &Inner, hash: &BlobHash) -> io::Result<Option<Arc<Content>>> {
-        let find = || of.owned.find(&hash.to_string()).map_err(failed);
-        let get = |name: &str, to: &Path| self.stored.get(name, to).map_err(failed);
+        let (owned, stored) = (of.owned()?, self.stored()?);
+        let find = || owned.find(&hash.to_string()).map_err(failed);
+        let get = |name: &str, to: &Path| stored.get(name, to).map_err(failed);
         self.fetched.get(of.of.shard, hash, find, get)
     }
 }
@@ -65,19 +89,25 @@ pub(super) struct ShardFiles(Arc<Inner>);
 struct Inner {
     of: FilesOf,
     node: Arc<NodeFiles>,
-    /// Those that this owner has stored.
-    owned: OwnedFiles,
+    /// The contents that this owner has stored, once any can be stored.
+    owned: OnceLock<OwnedFiles>,
     tenure: Arc<dyn Tenure>,
+}
+
+impl Inner {
+    fn owned(&self) -> io::Result<&OwnedFiles> {
+        let stored = self.node.stored()?;
+        Ok(self.owned.get_or_init(|| OwnedFiles::new(stored.clone(), self.of)))
+    }
 }
 
 impl ShardFiles {
     pub(super) fn new(node: Arc<NodeFiles>, of: FilesOf, tenure: Arc<dyn Tenure>) -> Self {
-        let owned = OwnedFiles::new(node.stored.clone(), of);
-        Self(Arc::new(Inner { of, node, owned, tenure }))
+        Self(Arc::new(Inner { of, node, owned: OnceLock::new(), tenure }))
     }
 
     fn store(&self, hash: &BlobHash, file: &Path) -> io::Result<()> {
-        let Inner { node, owned, .. } = &*self.0;
+        let (node, owned) = (&self.0.node, self.0.owned()?);
         let _place = node.stores.take()?;
         owned.put(&hash.to_string(), random::unique(), file).map_err(failed)
     }
@@ -99,18 +129,20 @@ impl Blobs for ShardFiles {
     }
 
     fn remove(&self, hash: &BlobHash) -> io::Result<()> {
-        let Inner { owned, tenure, .. } = &*self.0;
+        let (owned, tenure) = (self.0.owned()?, &self.0.tenure);
         owned.remove(&hash.to_string(), &|| tenure.holds()).map_err(failed)
     }
 
     fn list(&self, first: u8) -> io::Result<Vec<BlobHash>> {
-        let hashes = self.0.owned.list(first).map_err(failed)?;
+        // A node that can store nothing has nothing to remove.
+        let Ok(owned) = self.0.owned() else { return Ok(Vec::new()) };
+        let hashes = owned.list(first).map_err(failed)?;
         Ok(hashes.iter().filter_map(|hash| BlobHash::parse(hash)).collect())
     }
 
     /// Stores the content again if another owner stored it, because it may be about to be removed.
     fn kept(&self, hash: &BlobHash) -> io::Result<Option<u64>> {
-        let Inner { node, owned, .. } = &*self.0;
+        let (node, owned) = (&self.0.node, self.0.owned()?);
         if let Some(length) = owned.kept(&hash.to_string()).map_err(failed)? {
             return Ok(Some(length));
         }
@@ -160,5 +192,42 @@ impl BlobReader for Reader {
         let mut bytes = vec![0; max.min(usize::try_from(left).unwrap_or(usize::MAX))];
         self.0.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Holds;
+
+    impl Tenure for Holds {
+        fn holds(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn without_room_for_them_no_content_is_kept_and_it_is_said_why() {
+        let data = tempfile::tempdir().unwrap();
+        let node = NodeFiles::new(Err("no room".to_owned()), data.path()).unwrap();
+        assert_eq!(node.problem(), Some("no room"));
+        let of = FilesOf { shard: 1, epoch: 1 };
+        let files = ShardFiles::new(Arc::new(node), of, Arc::new(Holds));
+        let hash = BlobHash([7; 32]);
+        let mut writer = files.begin().unwrap();
+        writer.write(b"content").unwrap();
+        let refused = [
+            writer.keep(&hash).err(),
+            files.open(&hash).err(),
+            files.kept(&hash).err(),
+            files.remove(&hash).err(),
+        ];
+        for error in refused {
+            assert_eq!(error.map(|it| it.to_string()).as_deref(), Some("no room"));
+        }
+        assert_eq!(files.list(0).unwrap(), []);
+        assert_eq!(data.path().join(FILES).read_dir().unwrap().count(), 0, "nothing is left");
     }
 }

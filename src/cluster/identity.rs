@@ -12,8 +12,8 @@ use crate::boot::{BootError, DataDir};
 const NODE: &str = "node";
 /// The file of the cluster's identity.
 const CLUSTER: &str = "cluster";
-/// What the directory of a single node has.
-const SINGLE: [&str; 4] = ["format", "log", "view", "snapshots"];
+/// The files that only the data directory of a single node has.
+const SINGLE: [&str; 5] = ["format", "store", "log", "view", "snapshots"];
 
 /// Fails if the directory has the data of a single node.
 pub(super) fn check_empty(path: &Path) -> Result<(), ClusterError> {

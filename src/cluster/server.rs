@@ -8,7 +8,7 @@ use std::time::Duration;
 use postrider_actors::copies::CopyError;
 use postrider_actors::store::Writes;
 use postrider_actors::{BoxFuture, Clock, Common};
-use postrider_cluster::{Access, Identity, Node, NodeName, NodeOptions, open_files};
+use postrider_cluster::{Access, Identity, JoinError, Node, NodeName, NodeOptions, open_files};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -41,7 +41,9 @@ use crate::tls::{Tls, TlsError};
 /// The time for an answer of another node beyond its body and its work.
 const ON_THE_WAY: Duration = Duration::from_secs(5);
 
-/// How often a node looks whether the list of numbers has what its engines have.
+/// The interval of tries to store contents of files, while NATS has no room for them.
+const FILES_TRIED_EVERY: Duration = Duration::from_secs(60);
+/// The interval of checks that the list of numbers has those of the node's engines.
 const NUMBERS_KEPT_EVERY: Duration = Duration::from_secs(10);
 /// The timeout for one shard to settle connections that failed.
 const NUMBERS_SETTLED_WITHIN: Duration = Duration::from_secs(2);
@@ -103,6 +105,7 @@ impl ClusterNode {
         let (drain, ended) = (app.drain.clone(), Arc::new(Notify::new()));
         let app = (app, metrics.clone());
         let files = files(&access, directory.path().to_owned()).await?;
+        let files_access = access.clone();
         let kept = KeptEntries::begin(path).map_err(|error| CopyError::io(path, &error))?;
         let others = (files, kept, made::people_name(&settings, &keys), &ended);
         let engines = Arc::new(engines(&settings, &directory, app, &peers, &options, others));
@@ -129,8 +132,9 @@ impl ClusterNode {
         let main = listener.serve(front, to_clients);
         let sampled = figures::sample(shards.clone(), metrics.recorder());
         let kept = keep_numbers(shards.clone());
+        let files = keep_files(files_access, shards.engines.files.clone());
         let upkeep = tokio::spawn(async move {
-            tokio::join!(metrics.upkeep(), sampled, kept);
+            tokio::join!(metrics.upkeep(), sampled, kept, files);
         });
         tracing::info!(address = %main.address, nodes = %door.address, "listening");
         let grace = settings.shutdown.grace_seconds;
@@ -255,14 +259,33 @@ fn engines(
 async fn files(access: &Access, data: PathBuf) -> Result<NodeFiles, ClusterError> {
     let access = access.clone();
     let opening = move || {
-        let stored = open_files(&access)?;
+        let stored = match open_files(&access) {
+            // Everything else works without contents.
+            Err(error @ JoinError::FilesNotMade { .. }) => {
+                tracing::warn!(%error, "no contents of files are kept");
+                Err(error.to_string())
+            }
+            opened => Ok(opened?),
+        };
         let failed = |error: std::io::Error| CopyError::io(&data, &error);
         Ok(NodeFiles::new(stored, &data).map_err(failed)?)
     };
     tokio::task::spawn_blocking(opening).await?
 }
 
-/// Becomes a member of the cluster, which begins to own shards.
+/// Starts storing contents of files once NATS has room for them.
+async fn keep_files(access: Access, files: Arc<NodeFiles>) {
+    while files.problem().is_some() {
+        tokio::time::sleep(FILES_TRIED_EVERY).await;
+        let access = access.clone();
+        if let Ok(Ok(stored)) = tokio::task::spawn_blocking(move || open_files(&access)).await {
+            tracing::info!("contents of files are kept from now on");
+            files.begin(stored);
+        }
+    }
+}
+
+/// Joins the cluster as a member, which starts to own shards.
 async fn join(
     access: Access,
     options: NodeOptions,

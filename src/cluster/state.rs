@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use postrider_cluster::coordination::formats::waited_for;
 use postrider_cluster::coordination::{NodeRecord, ShardReport, Standing};
 use postrider_cluster::{NodeName, Seen};
 
@@ -100,8 +101,10 @@ impl State<'_> {
                  given no shards, and of equal versions stop one"
             )
         });
+        let files = self.0.engines.files.problem().map(ToOwned::to_owned);
         let exposed = self.0.exposure.iter().map(|it| format!("{}: {it}", node.name()));
-        let own = silent.into_iter().chain(node.nats_problem()).chain(wrong).chain(keys);
+        let own =
+            silent.into_iter().chain(files).chain(node.nats_problem()).chain(wrong).chain(keys);
         own.chain(exposed).chain(doubled).collect()
     }
 }
@@ -191,6 +194,18 @@ fn shard_state(seen: &Seen, shard: u16) -> ClusterShardAnswer {
 
 fn problems(seen: &Seen, shards: &[ClusterShardAnswer], now: u64) -> Vec<String> {
     let mut problems = Vec::new();
+    for (name, record) in &seen.nodes {
+        let older: Vec<_> = waited_for(&seen.nodes, &seen.draining, record.reads)
+            .map(ToString::to_string)
+            .collect();
+        if !older.is_empty() && record.can_own() && !seen.drains(name) {
+            let older = older.join(", ");
+            problems.push(format!(
+                "{name} is given no shards: what it writes cannot be read by {older}; upgrade or \
+                 drain those"
+            ));
+        }
+    }
     for shard in shards.iter().filter(|shard| shard.state != OWNED) {
         let ClusterShardAnswer { shard: number, state, reason, .. } = shard;
         let help = match *state {

@@ -95,7 +95,7 @@ pub(crate) fn archives_of(
         directory.check().map_err(JoinError::Checkpoints)?;
         return Ok(Arc::new(directory));
     }
-    // One that was lost is made anew: the next checkpoints go there.
+    // A cluster that an earlier version made has no store of checkpoints.
     NatsArchives::create(nats, &access.cluster, record.replicas)?;
     Ok(Arc::new(NatsArchives::open(Nats::connect(&access.nats)?, &access.cluster)?))
 }

@@ -62,7 +62,17 @@ struct Listed<'a> {
     listed: Cow<'a, [CheckpointRecord]>,
 }
 
-/// Why checkpoints could not be read or kept.
+/// The value of the key in any form that is read.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum AnyListed {
+    /// The list with its data format, so that versions which know only format 1 cannot read it.
+    Listed(Listed<'static>),
+    /// The list in data format 1.
+    First(Vec<CheckpointRecord>),
+}
+
+/// The reason why checkpoints could not be read or stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointsError {
     /// The store did not answer, or the caller gave up.
@@ -144,11 +154,11 @@ impl CheckpointRecord {
         Mark { position: Position(*position), epoch: *epoch, hash: EntryHash(*hash) }
     }
 
-    /// What a node knows of the shard that has loaded it.
-    pub(crate) fn replica(&self, log: LogId, shard: u16) -> Option<Replica> {
+    /// Returns the replica of a node that has loaded the checkpoint.
+    pub(crate) fn replica(&self, log: LogId, shard: u16, format: u16) -> Option<Replica> {
         let node = NodeName::new(&self.node).ok()?;
         let owner = Owner { node, incarnation: self.incarnation };
-        Some(Replica::at(log, shard, &self.mark(), owner, self.time_ms))
+        Some(Replica::at(log, shard, &self.mark(), owner, self.time_ms).of_format(format))
     }
 }
 
@@ -233,25 +243,32 @@ impl ShardCheckpoints {
         Ok(self.read()?.0)
     }
 
-    /// The newest one.
-    pub(crate) fn newest(&self) -> Result<Option<CheckpointRecord>, CheckpointsError> {
-        Ok(self.list()?.into_iter().next())
+    /// Returns the newest checkpoint, and the data format that a reader of the log behind it must
+    /// know.
+    pub(crate) fn newest(&self) -> Result<Option<(CheckpointRecord, u16)>, CheckpointsError> {
+        let Some(kept) = self.bucket.read(&self.key())? else { return Ok(None) };
+        let (listed, format) = self.decoded(&kept.value)?;
+        Ok(listed.into_iter().next().map(|newest| (newest, format)))
     }
 
     fn read(&self) -> Result<(Vec<CheckpointRecord>, u64), CheckpointsError> {
         let Some(kept) = self.bucket.read(&self.key())? else { return Ok((Vec::new(), 0)) };
-        Ok((self.decoded(&kept.value)?, kept.revision))
+        Ok((self.decoded(&kept.value)?.0, kept.revision))
     }
 
-    fn decoded(&self, value: &[u8]) -> Result<Vec<CheckpointRecord>, CheckpointsError> {
-        let Listed { readable_from, listed } = decode(&self.key(), value)?;
-        if readable_from > DATA_FORMAT {
-            return Err(CheckpointsError::Failed(format!(
-                "the checkpoints were written by a newer version: data format {readable_from} is \
-                 not known"
-            )));
-        }
-        Ok(listed.into_owned())
+    fn decoded(&self, value: &[u8]) -> Result<(Vec<CheckpointRecord>, u16), CheckpointsError> {
+        Ok(match decode(&self.key(), value)? {
+            AnyListed::First(listed) => (listed, 1),
+            AnyListed::Listed(Listed { readable_from, .. }) if readable_from > DATA_FORMAT => {
+                return Err(CheckpointsError::Failed(format!(
+                    "the checkpoints were written by a newer version: data format {readable_from} \
+                     is not known"
+                )));
+            }
+            AnyListed::Listed(Listed { readable_from, listed }) => {
+                (listed.into_owned(), readable_from)
+            }
+        })
     }
 
     /// Fetches a checkpoint into a file.

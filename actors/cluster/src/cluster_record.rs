@@ -93,7 +93,18 @@ pub enum JoinError {
          there; `postrider cluster init` makes it anew without them"
     )]
     FilesMissing(NodeName),
-    /// The directory of the checkpoints is not there, or of another cluster.
+    /// The stream of the contents of files was never made, and cannot be made now.
+    #[error(
+        "FILES_NOT_MADE: NATS does not make the stream for the contents of files, for which it \
+         reserves {bytes} bytes ({what}); give its servers room, or lower cluster.files_bytes_max"
+    )]
+    FilesNotMade {
+        /// The number of bytes that it reserves.
+        bytes: i64,
+        /// The error of NATS.
+        what: String,
+    },
+    /// The directory of the checkpoints is missing, or belongs to another cluster.
     #[error("CLUSTER_MISSING: {0}; `postrider cluster init` makes one for a new cluster")]
     Checkpoints(CheckpointsError),
     /// The cluster is not the requested one.

@@ -11,11 +11,13 @@ use std::fmt::Debug;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use self::formats::waited_for;
 use crate::coordinator::BucketView;
 use crate::name::{Identity, NodeName};
 use crate::placement::{Assignment, Candidate, Placed};
 
 mod fake;
+pub mod formats;
 pub mod skew;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -132,17 +134,24 @@ pub struct NodeRecord {
     pub zone: String,
     /// Set if the node has stopped, and shall own nothing.
     pub is_draining: bool,
-    /// Its disk takes nothing, so it shall own nothing meanwhile.
+    /// Set if its disk accepts no writes, so that it shall own nothing meanwhile.
+    #[serde(default)]
     pub is_failing: bool,
-    /// It does so only because too little of it is free: what is there can be read.
+    /// Set if the disk fails only because too little space is free: existing data can be read.
+    #[serde(default)]
     pub lacks_space: bool,
-    /// The version of its current master key, and the fingerprint.
+    /// The version and the fingerprint of its current master key; empty for earlier versions.
+    #[serde(default)]
     pub key: String,
     /// The version of its program.
     pub version: String,
     /// Its wall clock, in milliseconds, with which others compare theirs.
     pub wall_ms: u64,
-    /// What it has of each shard.
+    /// The newest data format that it reads, which is also the one that it writes.
+    #[serde(default = "formats::unreported")]
+    pub reads: u16,
+    /// The state of each shard on the node.
+    #[serde(default)]
     pub shards: Vec<ShardReport>,
 }
 
@@ -153,7 +162,7 @@ impl NodeRecord {
         Identity { directory: self.directory, incarnation: self.incarnation }
     }
 
-    /// The version of its current master key; `None`: it does not say a number.
+    /// Returns the version of its current master key; `None` for an earlier version of the program.
     #[must_use]
     pub fn key_version(&self) -> Option<u64> {
         self.key.split_once('-').and_then(|(version, _)| version.parse().ok())
@@ -177,9 +186,13 @@ pub struct ShardReport {
     pub epoch: u64,
     /// The position of the last entry that the node has applied.
     pub position: u64,
-    /// The position of the newest checkpoint, as far as the node knows.
+    /// The position of the newest checkpoint that the node knows.
+    #[serde(default)]
     pub checkpoint: Option<u64>,
-    /// Why it has stopped, if it has.
+    /// The data format that a reader of the shard must know.
+    #[serde(default)]
+    pub format: u16,
+    /// The reason why the shard has stopped, if it has.
     pub reason: Option<String>,
 }
 
@@ -306,7 +319,8 @@ pub fn view_with(
     let newest = nodes.values().filter_map(NodeRecord::key_version).max();
     let candidate = |(node, record): (&NodeName, &NodeRecord)| {
         let is_earlier = record.key_version().is_some_and(|it| Some(it) < newest);
-        let goes = record.is_draining || is_earlier || draining.contains(node);
+        let waits = waited_for(nodes, draining, record.reads).next().is_some();
+        let goes = record.is_draining || is_earlier || waits || draining.contains(node);
         Candidate {
             node: node.clone(),
             zone: record.zone.clone(),

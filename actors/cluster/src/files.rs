@@ -1,7 +1,8 @@
 //! The stream of the contents of files, which is made only once.
 //!
-//! Whoever makes the cluster makes it. A node makes none: empty in its place, it would seem that
-//! nobody had stored anything.
+//! The bucket notes that the stream was made. So a missing stream is distinguished from one that
+//! was never made. An empty stream in place of a missing one would look as if nobody had stored
+//! anything.
 
 use std::sync::Arc;
 
@@ -9,28 +10,39 @@ use crate::cluster_record::{Access, ClusterRecord, JoinError, bucket_of};
 use crate::coordination::Coordination;
 use crate::nats::{FilesSpec, Nats, NatsError, NatsFiles};
 
-/// The key that is there once the stream was made. It tells one that is missing from a new one.
+/// The key that exists once the stream was made.
 const MADE: &str = "files";
 
-/// Opens the contents of files of a cluster that is there, over a connection of their own. Blocks.
+/// Opens the contents of files of an existing cluster, over a connection of their own. Blocks.
+///
+/// The stream is made if the cluster has none because an earlier version made it.
 ///
 /// # Errors
 /// [`JoinError`]: the cluster or the stream is missing, or not as it must be.
+/// [`JoinError::FilesNotMade`] if NATS has no room for the stream.
 pub fn open_files(access: &Access) -> Result<NatsFiles, JoinError> {
     let nats = Nats::connect(&access.nats)?;
-    let (_, record) = bucket_of(&nats, access)?;
-    let found = match NatsFiles::found(&nats, &access.cluster) {
-        Err(NatsError::Missing(_)) => {
+    let (bucket, record) = bucket_of(&nats, access)?;
+    match NatsFiles::found(&nats, &access.cluster) {
+        Err(NatsError::Missing(_)) if bucket.read(MADE)?.is_some() => {
             return Err(JoinError::FilesMissing(access.cluster.clone()));
         }
-        found => found?,
-    };
-    check_replicas(access, &record, found)?;
-    if found.bytes_max <= 0 {
-        let why = "the stream of the contents of files has no bound; `postrider cluster init` \
-                   gives it that of cluster.files_bytes_max";
-        return Err(JoinError::Mismatch(why.to_owned()));
+        Err(NatsError::Missing(_)) => {
+            let spec = spec(access, &record);
+            let made = NatsFiles::create(&nats, &access.cluster, spec);
+            made.map_err(|error| not_made(error, spec))?;
+        }
+        found => {
+            let found = found?;
+            check_replicas(access, &record, found)?;
+            if found.bytes_max <= 0 {
+                let why = "the stream of the contents of files has no bound; `postrider cluster \
+                           init` gives it that of cluster.files_bytes_max";
+                return Err(JoinError::Mismatch(why.to_owned()));
+            }
+        }
     }
+    note(&*bucket)?;
     Ok(NatsFiles::open(nats, &access.cluster)?)
 }
 
@@ -69,6 +81,18 @@ pub(crate) fn make_files(
         }
     }
     note(bucket)
+}
+
+/// Returns the error of a stream that was not made.
+///
+/// NATS stores the logs of the shards, so it has enough servers.
+fn not_made(error: NatsError, FilesSpec { bytes_max: bytes, .. }: FilesSpec) -> JoinError {
+    match error {
+        NatsError::Unreplicated { what, .. } | NatsError::Stream { what, .. } => {
+            JoinError::FilesNotMade { bytes, what }
+        }
+        error => error.into(),
+    }
 }
 
 fn spec(access: &Access, record: &ClusterRecord) -> FilesSpec {

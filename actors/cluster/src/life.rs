@@ -15,7 +15,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use postrider_log::LogError;
+use postrider_log::body::DATA_FORMAT;
 
+use crate::coordination::formats::waited_for;
 use crate::coordination::{ShardReport, Standing};
 use crate::gate::ShardTenure;
 use crate::log::{LogReport, OwnedLog};
@@ -217,6 +219,8 @@ impl Life {
             None => Role::Nothing,
         };
         self.forget_later(role, seen, orders);
+        let waits = waited_for(&seen.nodes, &seen.draining, DATA_FORMAT).next().is_some();
+        self.step(ShardInput::OlderMembers(waits), orders);
         self.compare_clocks(orders);
         self.step(ShardInput::Role(role), orders);
         let owner = self.shard.replica().owner().map(|owner| owner.node.clone());
@@ -326,6 +330,7 @@ impl Life {
             epoch: chain.epoch(),
             position: chain.last().0,
             checkpoint: self.shard.replica().checkpoint().map(|at| at.0),
+            format: self.shard.replica().format(),
             reason: self.reason(state),
         });
         if let Some(kept) = self.inner.reports.lock().get_mut(usize::from(self.number)) {

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use postrider_log::body::DATA_FORMAT;
+
 use crate::coordination::{NodeRecord, Standing, decode, encode, node_key};
 use crate::shared::Inner;
 use crate::tenure::{NodeKey, Tenure, TenureInput, TenureOutput};
@@ -95,6 +97,7 @@ fn record(inner: &Inner, renewal: u64) -> NodeRecord {
         key: inner.key.clone(),
         version: options.version.clone(),
         wall_ms: inner.host.wall_ms(),
+        reads: DATA_FORMAT,
         shards: inner.reports.lock().iter().flatten().cloned().collect(),
     }
 }

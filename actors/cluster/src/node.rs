@@ -282,8 +282,10 @@ impl Drop for Node {
 /// This node could not read the values that the others seal from now on.
 fn must_have_same_key(inner: &Inner) -> Result<(), JoinError> {
     let nodes = read_nodes(&*inner.bucket)?;
-    // One that drains has stopped.
-    let differs = |record: &NodeRecord| !record.is_draining && record.key != inner.key;
+    // A node that drains has stopped, and earlier versions report no key.
+    let differs = |record: &NodeRecord| {
+        !record.is_draining && !record.key.is_empty() && record.key != inner.key
+    };
     let mut others = nodes.into_iter().filter(|(name, _)| *name != inner.options.node);
     let other = others.find(|(_, record)| differs(record));
     other.map_or(Ok(()), |(name, _)| Err(JoinError::OtherKey(name)))
@@ -340,6 +342,7 @@ mod tests {
         };
         assert!(check("a", "2-b", false).is_ok(), "its own process before has ended");
         assert!(check("b", "1-a", false).is_ok());
+        assert!(check("c", "", false).is_ok(), "it is of an earlier version");
         assert!(check("d", "2-b", true).is_ok(), "it has stopped");
         let error = check("d", "2-a", false).unwrap_err().to_string();
         assert!(error.contains("MASTER_KEY_MISMATCH: the node d runs"), "{error}");
@@ -352,7 +355,7 @@ mod tests {
             let named = |(node, key): &(&str, &str)| (NodeName::new(node).unwrap(), record(key));
             Seen { nodes: keys.iter().map(named).collect(), ..Seen::default() }
         };
-        let seen = others(&[("a", "8-a"), ("b", "9-a"), ("d", "9-b")]);
+        let seen = others(&[("a", "8-a"), ("b", "9-a"), ("c", ""), ("d", "9-b")]);
         let names: Vec<_> = seen.other_keys("9-a").map(NodeName::as_str).collect();
         assert_eq!(names, ["a", "d"]);
         let earlier = seen.nodes.keys().filter(|it| seen.has_earlier_key(it));
@@ -360,6 +363,6 @@ mod tests {
         let cluster = Cluster::new();
         let view = view_with(&*cluster.inner.bucket, &seen.nodes, &BTreeSet::new()).unwrap();
         let draining = view.nodes.iter().filter(|it| it.is_draining).map(|it| it.node.as_str());
-        assert_eq!(draining.collect::<Vec<_>>(), ["a"]);
+        assert_eq!(draining.collect::<Vec<_>>(), ["a"], "who says no key is of an earlier version");
     }
 }

@@ -47,6 +47,8 @@ pub struct Replica {
     handed_to: Option<NodeName>,
     time_ms: u64,
     checkpoint: Option<Position>,
+    /// The data format that a reader must know from here on.
+    format: u16,
     #[cfg(test)]
     pub(crate) planted: Option<Planted>,
 }
@@ -61,6 +63,7 @@ impl Replica {
             handed_to: None,
             time_ms: 0,
             checkpoint: None,
+            format: 0,
             #[cfg(test)]
             planted: None,
         }
@@ -76,12 +79,28 @@ impl Replica {
             handed_to: None,
             time_ms,
             checkpoint: Some(mark.position),
+            format: 0,
             #[cfg(test)]
             planted: None,
         }
     }
 
-    /// The end of what is applied.
+    /// Returns the same replica, behind which a reader must know this data format.
+    #[must_use]
+    pub(crate) const fn of_format(mut self, format: u16) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Returns the data format that a reader must know, by the log or the checkpoint.
+    ///
+    /// It is 0 before the first claim.
+    #[must_use]
+    pub const fn format(&self) -> u16 {
+        self.format
+    }
+
+    /// Returns the end of the applied chain.
     #[must_use]
     pub const fn chain(&self) -> &Chain {
         &self.chain
@@ -131,6 +150,7 @@ impl Replica {
             Kind::Claim => {
                 let claim = Claim::decode(entry.body())?;
                 let node = NodeName::new(&claim.node)?;
+                self.format = claim.readable_from;
                 self.owner = Some(Owner { node, incarnation: claim.incarnation });
                 self.handed_to = None;
             }

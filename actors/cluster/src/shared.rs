@@ -128,10 +128,12 @@ impl Seen {
         self.draining.contains(node) || self.nodes.get(node).is_some_and(|it| it.is_draining)
     }
 
-    /// The nodes with another current master key than this one: neither can read what the other
-    /// seals.
+    /// Returns the nodes whose current master key differs from this one.
+    ///
+    /// Neither can read the values that the other seals. Earlier versions report no key.
     pub fn other_keys<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a NodeName> {
-        self.nodes.iter().filter(move |(_, it)| it.key != key).map(|(name, _)| name)
+        let differs = move |it: &NodeRecord| !it.key.is_empty() && it.key != key;
+        self.nodes.iter().filter(move |(_, it)| differs(it)).map(|(name, _)| name)
     }
 
     /// Returns whether another node has a later master key: then this one is given nothing.

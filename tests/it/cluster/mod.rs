@@ -20,6 +20,7 @@ mod limits;
 mod load;
 mod metrics;
 mod nats;
+mod no_room;
 mod nodes;
 mod one;
 mod operators;

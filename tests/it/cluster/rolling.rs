@@ -1,10 +1,13 @@
 //! Each node is stopped and started again, one after the other, while clients work.
 
-use serde_json::json;
+use postrider_actors::Clock;
+use serde_json::{Value, json};
 
+use super::jetstream::publish;
 use super::load::{Load, total};
-use super::nodes::Cluster;
-use super::state::{NODES, is_spread, once, postrider, workspaces};
+use super::nodes::{Cluster, admin, read};
+use super::state::{NODES, is_spread, once, owned, postrider, workspaces};
+use crate::support::eventually;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_node_is_restarted_and_no_client_loses_an_answer() {
@@ -38,4 +41,61 @@ async fn every_node_is_restarted_and_no_client_loses_an_answer() {
     }
     let state = once(&nodes[0], "all shards", |state| state["ready"] == true).await;
     assert_eq!(state["problems"], json!([]), "{state}");
+}
+
+/// A member of an earlier version, which reads only the earlier data format.
+struct Older {
+    nats: String,
+    renewal: u64,
+}
+
+impl Older {
+    /// Has it renew its key, as each second.
+    fn renews(&mut self, is_draining: bool) {
+        self.renewal += 1;
+        let id = [9; 16];
+        let record = json!({
+            "directory": id, "incarnation": id, "renewal": self.renewal,
+            "advertise": "127.0.0.1:9", "zone": "", "is_draining": is_draining,
+            "version": "0.0.1", "wall_ms": Clock::system().wall().as_millis(), "reads": 0,
+        });
+        publish(&self.nats, "$KV.PR_test.node.older", record.to_string().as_bytes());
+    }
+}
+
+/// Returns whether a node reports that it waits for the member.
+fn waits(state: &Value) -> bool {
+    let problems = state["problems"].as_array().unwrap();
+    let mut problems = problems.iter().filter_map(Value::as_str);
+    problems.any(|it| it.contains("pr-1 is given no shards") && it.contains("older"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_writes_what_an_older_member_cannot_read_waits_until_that_drains() {
+    let cluster = Cluster::made();
+    let mut older = Older { nats: cluster.nats.address.clone(), renewal: 0 };
+    older.renews(false);
+    let node = cluster.start("pr-1");
+    let mut client = admin(&node);
+    let mut looks = 0;
+    let waited = async || {
+        older.renews(false);
+        let state = read(&mut client, "/admin/v1/cluster").await;
+        assert_eq!(owned(&state, "pr-1"), 0, "{state}");
+        looks += i32::from(waits(&state));
+        (looks == 40).then_some(())
+    };
+    eventually("a node that waits", waited).await;
+    let owns = async || {
+        older.renews(true);
+        let state = read(&mut client, "/admin/v1/cluster").await;
+        (owned(&state, "pr-1") == 4).then_some(())
+    };
+    eventually("all shards", owns).await;
+    // Written data cannot be taken back: nobody waits for a member that comes now.
+    for _ in 0..20 {
+        older.renews(false);
+        let state = read(&mut client, "/admin/v1/cluster").await;
+        assert!(owned(&state, "pr-1") == 4 && !waits(&state), "{state}");
+    }
 }

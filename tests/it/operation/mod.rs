@@ -20,6 +20,7 @@ mod limits;
 mod listeners;
 mod mistakes;
 mod monitoring;
+mod objects;
 mod overload;
 mod own_lists;
 mod service;

@@ -181,7 +181,7 @@ fn what_is_listed_reports_who_owned_the_shard() {
     let rig = Rig::new();
     rig.keep(10).unwrap();
     let listed = rig.of(0).list().unwrap();
-    let replica = listed[0].replica(LogId([9; 16]), 0).unwrap();
+    let replica = listed[0].replica(LogId([9; 16]), 0, 2).unwrap();
     assert_eq!(replica.chain().last(), Position(10));
     assert_eq!((replica.chain().epoch(), replica.time_ms()), (4, 7));
     assert_eq!(replica.owner().unwrap().node.as_str(), "pr-1");
@@ -189,11 +189,22 @@ fn what_is_listed_reports_who_owned_the_shard() {
 }
 
 #[test]
-fn a_list_of_a_newer_version_is_refused() {
+fn a_list_of_an_earlier_version_is_read_and_one_of_a_newer_version_is_refused() {
     let rig = Rig::new();
     let key = checkpoints_key(0);
+    let there = || rig.bucket.read(&key).unwrap().unwrap();
+    let earlier = encode(&key, &[rig.record(10, 4)]).unwrap();
+    rig.archives.put(&rig.of(0).name(&rig.record(10, 4)), &rig.file(10), &|| false).unwrap();
+    rig.bucket.write(&key, earlier, 0, None).unwrap().unwrap();
+    assert_eq!(rig.positions(), [10]);
+    assert_eq!(rig.keep(20), Ok(Position(10)));
+    assert_eq!(rig.positions(), [20, 10]);
+    // A version that knows only format 1 takes nothing over.
+    let unreadable = decode::<Vec<CheckpointRecord>>(&key, &there().value).unwrap_err();
+    assert!(unreadable.to_string().contains("expected a sequence"), "{unreadable}");
     let newer = Listed { readable_from: DATA_FORMAT + 1, listed: Cow::Owned(Vec::new()) };
-    rig.bucket.write(&key, encode(&key, &newer).unwrap(), 0, None).unwrap().unwrap();
+    let revision = there().revision;
+    rig.bucket.write(&key, encode(&key, &newer).unwrap(), revision, None).unwrap().unwrap();
     let refused = rig.of(0).list().unwrap_err().to_string();
     let expected = "the checkpoints were written by a newer version: data format 2 is not known";
     assert_eq!(refused, expected);

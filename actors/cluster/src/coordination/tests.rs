@@ -63,6 +63,7 @@ fn nodes_and_assignments_are_read_back() {
         key: "1-a".to_owned(),
         version: "0.1.0".to_owned(),
         wall_ms: 4,
+        reads: 2,
         shards: Vec::new(),
     };
     let node = NodeName::new("pr-1").unwrap();
@@ -95,6 +96,7 @@ impl NodeRecord {
     pub(crate) fn owning(owned: &[u16]) -> Self {
         let report = |shard: &u16| ShardReport {
             checkpoint: None,
+            format: 2,
             shard: *shard,
             state: Standing::Owned,
             epoch: 1,
@@ -110,7 +112,8 @@ impl NodeRecord {
             is_draining: false,
             is_failing: false,
             lacks_space: false,
-            key: "1-a".to_owned(),
+            reads: 2,
+            key: String::new(),
             version: String::new(),
             wall_ms: 0,
             shards: owned.iter().map(report).collect(),

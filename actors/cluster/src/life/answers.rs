@@ -64,7 +64,7 @@ impl Life {
         let newest = newest.map_err(|error| {
             tracing::warn!(shard = self.number, %error, "the checkpoints cannot be read");
         });
-        let newest = newest.ok()?.and_then(|it| it.replica(log, self.number));
+        let newest = newest.ok()?.and_then(|(it, format)| it.replica(log, self.number, format));
         let replica = newest.unwrap_or_else(|| Replica::empty(log, self.number));
         if replica.chain().last().0 + 1 < first {
             return Some(Answer::Unrestorable { first: Position(first) });

@@ -199,7 +199,7 @@ fn goes_on(rig: &Rig, epoch: u64) {
     shard.step(moment(5_001), ShardInput::Answered(ticket, Answer::Repaired { epoch }));
     assert_eq!((shard.state(), shard.stop_reason()), (ShardState::Absent, None));
     let ticket = asked(shard.step(moment(5_002), ShardInput::Tick));
-    let newest = rig.checkpoints().list().unwrap().remove(0).replica(LOG, 0).unwrap();
+    let newest = rig.checkpoints().list().unwrap().remove(0).replica(LOG, 0, 2).unwrap();
     let restored = Answer::Restored(Box::new(newest));
     shard.step(moment(5_003), ShardInput::Answered(ticket, restored));
     let note = rig.stream.message(7).unwrap().unwrap();

@@ -89,8 +89,12 @@ impl Shard {
         }
     }
 
-    /// Whether the node's wall clock lets it claim.
+    /// Returns whether the wall clock permits a claim, and all members could read its entries.
     pub(super) fn may_claim(&self) -> bool {
+        self.clock_allows() && !self.waits_for_older
+    }
+
+    fn clock_allows(&self) -> bool {
         #[cfg(test)]
         if self.planted == Some(Planted::ClockNotCompared) {
             return true;

@@ -59,7 +59,9 @@ pub struct Shard {
     vacant_since: Option<u64>,
     /// Set if the node's wall clock agrees with most nodes.
     clock_agrees: bool,
-    /// The node's records have nearly all of the log.
+    /// Set if some members could not read the entries that the node writes.
+    waits_for_older: bool,
+    /// Set if the node's records have nearly all of the log.
     records_are_close: bool,
     /// The epoch of the last repair with which the shard was started again.
     begun_anew: u64,
@@ -99,6 +101,7 @@ impl Shard {
             answered_of: 0,
             vacant_since: None,
             clock_agrees: true,
+            waits_for_older: false,
             records_are_close: true,
             begun_anew: 0,
             #[cfg(test)]
@@ -146,6 +149,7 @@ impl Shard {
             ShardInput::Tick => self.tick(moment, &mut outputs),
             ShardInput::Role(role) => self.role = role,
             ShardInput::ClockAgrees(agrees) => self.clock_agrees = agrees,
+            ShardInput::OlderMembers(waits) => self.waits_for_older = waits,
             ShardInput::RecordsAreClose(are) => self.records_are_close = are,
             ShardInput::OwnerKey(true) => self.vacant_since = None,
             ShardInput::OwnerKey(false) => {

@@ -42,8 +42,12 @@ pub enum ShardInput {
     OwnerKey(bool),
     /// The input is `true` if the node's wall clock agrees with most nodes, as is assumed at first.
     ClockAgrees(bool),
-    /// Whether the node's records have nearly all of the log, so that an engine would start over
-    /// them at once. Until this is said they have. The shard is not asked for before.
+    /// The input is `true` if the node waits for members that could not read its entries.
+    OlderMembers(bool),
+    /// The input is `true` if the node's records have nearly all of the log, as is assumed at
+    /// first.
+    ///
+    /// An engine would start over them at once. Until then the owner is not asked for the shard.
     RecordsAreClose(bool),
     /// The answer to the question with this number. Any other number is too late and ignored.
     Answered(u64, Answer),

@@ -68,6 +68,7 @@ fn owning(node: &str) -> (Shard, Bytes) {
     (shard, bytes)
 }
 
+/// A node of an older version stops at a claim behind which it can read nothing.
 #[test]
 fn a_claim_says_which_data_format_follows_it_and_a_newer_one_is_not_applied() {
     let (_, claim) = owning("a");

@@ -139,7 +139,7 @@ impl World {
             let unrestorable = Answer::Unrestorable { first };
             return if has_all { Answer::Restored(Box::new(replica)) } else { unrestorable };
         };
-        let mut replica = record.replica(log, shard as u16).unwrap();
+        let mut replica = record.replica(log, shard as u16, 2).unwrap();
         replica.planted = self.options.planted;
         self.nodes[node].shards[shard].view = view.clone();
         self.judge.summary.restored += 1;

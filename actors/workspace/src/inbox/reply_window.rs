@@ -79,12 +79,16 @@ fn read(
 ) -> Result<Vec<ReplyWindow>, StoreError> {
     let numbers = records::load(store, workspace)?.map(|found| found.numbers).unwrap_or_default();
     let lines: Vec<_> = numbers.iter().map(NumberInfo::line).collect();
-    let window = |(by_mail, to): &(bool, Option<PartyId>)| {
-        let Some(to) = to.as_ref().filter(|_| !by_mail) else {
+    let window = |(by_mail, names): &(bool, Vec<PartyId>)| {
+        if *by_mail || names.is_empty() {
             return Ok(without_number(*by_mail));
-        };
-        let end = service_window::latest_end(store, workspace, &lines, to)?;
-        Ok(end.map_or(ReplyWindow::Closed, ReplyWindow::Until))
+        }
+        // A reply goes to one of the names, to which the person has written.
+        let mut latest = None;
+        for name in names {
+            latest = latest.max(service_window::latest_end(store, workspace, &lines, name)?);
+        }
+        Ok(latest.map_or(ReplyWindow::Closed, ReplyWindow::Until))
     };
     asked.iter().map(window).collect()
 }

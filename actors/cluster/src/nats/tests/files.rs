@@ -235,19 +235,41 @@ fn the_stream_of_files_is_made_once_and_only_as_it_must_be() {
     assert_eq!(stream_of_files(&nats).config.max_bytes, 20 << 20);
     assert!(matches!(init(&access, &record, &Pages), Err(JoinError::Mismatch(_))));
     opened(&access).unwrap();
-    // The record says how many servers keep it, whatever this node would allow.
-    let bucket = NatsBucket::open(&nats, &cluster()).unwrap();
-    let kept = bucket.read("meta").unwrap().unwrap();
-    let by_three = encode("meta", &ClusterRecord { replicas: 3, ..record.clone() }).unwrap();
-    let revision = bucket.write("meta", by_three, kept.revision, None).unwrap().unwrap();
-    let error = opened(&access).unwrap_err().to_string();
-    let expected = "1 replicas, not 3";
-    assert!(error.starts_with("CLUSTER_MISMATCH: ") && error.contains(expected), "{error}");
-    bucket.write("meta", kept.value, revision, None).unwrap().unwrap();
-    // One without a bound is given one.
+    // A stream without a bound gets one.
     delete();
     NatsFiles::create(&nats, &cluster(), FilesSpec { replicas: 1, bytes_max: -1 }).unwrap();
     assert!(matches!(opened(&access), Err(JoinError::Mismatch(_))));
     init(&access, &record, &Pages).unwrap();
     opened(&access).unwrap();
+}
+
+#[test]
+fn a_cluster_of_an_earlier_version_gets_its_stream_of_files() {
+    let server = Server::alone(false, "");
+    let (access, record) = access(&[&server], 1);
+    let nats = Server::connect(&[&server]);
+    NatsBucket::create(&nats, &cluster(), 1).unwrap();
+    let bucket = NatsBucket::open(&nats, &cluster()).unwrap();
+    bucket.write("meta", encode("meta", &record).unwrap(), 0, None).unwrap();
+    // A node with another master key makes nothing.
+    let other = Access { keys: vec!["other".to_owned()], ..access.clone() };
+    assert!(matches!(open_files(&other), Err(JoinError::Key)));
+    assert!(matches!(NatsFiles::found(&nats, &cluster()), Err(NatsError::Missing(_))));
+    // A NATS that has no room for the stream reports it, and nothing is noted.
+    let large = Access { files_bytes_max: 1 << 60, ..access.clone() };
+    let error = open_files(&large).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, JoinError::FilesNotMade { bytes, .. } if bytes == 1 << 60), "{text}");
+    assert!(text.starts_with("FILES_NOT_MADE: ") && text.contains("files_bytes_max"), "{text}");
+    assert!(bucket.read("files").unwrap().is_none());
+    drop(open_files(&access).unwrap());
+    // The record decides how many servers store the stream, whatever this node would allow.
+    let kept_by_three = ClusterRecord { replicas: 3, ..record };
+    let revision = bucket.read("meta").unwrap().unwrap().revision;
+    bucket.write("meta", encode("meta", &kept_by_three).unwrap(), revision, None).unwrap();
+    let error = open_files(&access).unwrap_err().to_string();
+    assert!(
+        error.starts_with("CLUSTER_MISMATCH: ") && error.contains("1 replicas, not 3"),
+        "{error}"
+    );
 }
