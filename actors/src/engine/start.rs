@@ -80,9 +80,7 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
     let common = options.common.clone().unwrap_or_else(|| Common::new(&options.webhooks));
     let webhooks = webhooks(&options, &common, &opened, &hold);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));
-    // Before anything else is written under a new master key.
-    commit(&opened.writer, &opened.fingerprints).await?;
-    commit(&opened.writer, &opened.resealed).await?;
+    commit_keys(&opened).await?;
     let numbers = Arc::new(numbers(&options, &common, &sandbox, &opened, &hold));
     let broadcasts = broadcasts(&options, &opened, &numbers);
     let (data, snapshots) = (opened.data(), snapshots(&options, &opened));
@@ -133,6 +131,13 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
         Prepared { shared, sandbox, snapshots, space, data, on_disk, checkpoints, keys_carry_home };
     let claims = options.number_claims;
     prepared.run((options.audit, options.people, options.recorder), claims, unfinished).await
+}
+
+/// Commits what a new master key changes, before anything else is written under it.
+async fn commit_keys(opened: &Opened) -> Result<(), StartError> {
+    commit(&opened.writer, &opened.fingerprints).await?;
+    commit(&opened.writer, &opened.resealed).await?;
+    Ok(())
 }
 
 /// What a stop left to be continued.

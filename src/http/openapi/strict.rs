@@ -44,8 +44,7 @@ const WEBHOOK_SECRET: &str = "^whsec_[A-Za-z0-9+/]{32,86}={0,2}$";
 const OTP_TEXT: &str = r"^(?:[^{}]|\{(?:code|minutes)\})*\{code\}(?:[^{}]|\{(?:code|minutes)\})*$";
 const OTP_SUBJECT: &str = r"^(?:[^{}\x00-\x1f\x7f-\x9f]|\{(?:code|minutes)\})+$";
 const CURSOR: &str = "^AQ[A-Za-z0-9_-]{10}$";
-const OTP_CURSOR: &str = "^A[g-v][A-Za-z0-9_-]{20}[AEIMQUYcgkosw048]$";
-const MESSAGE_CURSOR: &str = "^A[Q-Za-f][A-Za-z0-9_-]{20}[AEIMQUYcgkosw048]$";
+const ID_CURSOR: &str = "^A[Q-Za-f][A-Za-z0-9_-]{20}[AEIMQUYcgkosw048]$";
 const PARTY: &str = r"^(\+[1-9][0-9]{6,14}|[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128})$";
 const USER_ID: &str = r"^[A-Z]{2}\.(ENT\.)?[A-Za-z0-9]{1,128}$";
 const SUBNET: &str = r"^[0-9a-fA-F:.]{2,45}(/[0-9]{1,3})?$";
@@ -179,7 +178,7 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listConversations", "status", &[Words(conversation_statuses)]),
     ("listConversations", "assigned_to", &[Chars(1, 100), Pattern(FILLED_NAME)]),
     ("readContactTimeline", "cursor", &[Pattern(CURSOR)]),
-    ("listNotes", "cursor", &[Pattern(MESSAGE_CURSOR)]),
+    ("listNotes", "cursor", &[Pattern(ID_CURSOR)]),
     ("exportContacts", "after", &[Pattern(CONTACT_ID)]),
     ("listEvents", "cursor", &[Pattern(CURSOR)]),
     ("listEvents", "type", &[Words(kinds)]),
@@ -193,7 +192,7 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listOtps", "until", &[Format("date-time")]),
     ("listOtps", "from", &[Format("date-time")]),
     ("listOtps", "to", &[Format("date-time")]),
-    ("listOtps", "cursor", &[Pattern(OTP_CURSOR)]),
+    ("listOtps", "cursor", &[Pattern(ID_CURSOR)]),
     ("listOtpDecisions", "prefix", &[Pattern(PREFIX)]),
     ("listOtpDecisions", "phone", &[Pattern(PHONE)]),
     ("listOtpDecisions", "request_id", &[Pattern(REQUEST_ID)]),
@@ -213,7 +212,7 @@ const PARAMETERS: &[(&str, &str, &[Rule])] = &[
     ("listMessages", "status", &[Words(message_statuses)]),
     ("listMessages", "since", &[Format("date-time")]),
     ("listMessages", "until", &[Format("date-time")]),
-    ("listMessages", "cursor", &[Pattern(MESSAGE_CURSOR)]),
+    ("listMessages", "cursor", &[Pattern(ID_CURSOR)]),
     ("uploadMedia", "filename", &[Pattern(FILE_NAME)]),
     ("readLog", "log", &[Pattern(LOG_ID)]),
     ("listWebhookDeliveries", "status", &[Words(|| vec!["failed", "ok"])]),

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::channel::callbacks::{post, wrote};
 use crate::channel::cloud_api::Rig;
+use crate::channel::hidden_phones::reader;
 use crate::fake::callback;
 
 const OLD: &str = "+16505551234";
@@ -187,9 +188,10 @@ async fn a_late_notice_does_not_make_one_of_two_people() {
     let names = |row: &Value| (row["data"]["from"].clone(), row["data"]["user_id"].clone());
     assert_eq!(names(stop), (json!(OLD), json!("US.D1")));
     assert_eq!(names(again), (json!(NEW), json!("US.C2")));
-    let out = |phone: &str| format!("/v1/suppressions?phone=%2B{}", &phone[1..]);
-    assert_eq!(rig.api.get(&out(OLD)).await.ok()["total"], 1);
-    assert_eq!(rig.api.get(&out(NEW)).await.ok()["total"], 0);
+    let (api, out) =
+        (reader(&rig).await, |phone: &str| format!("/v1/suppressions?phone=%2B{}", &phone[1..]));
+    assert_eq!(api.get(&out(OLD)).await.ok()["total"], 1);
+    assert_eq!(api.get(&out(NEW)).await.ok()["total"], 0);
     rig.api.post("/v1/messaging/send", &text(NEW)).await.ok();
     // A late notice of another id, which names the number that is the newcomer's, leaves it theirs.
     let mut notice = changed_number("wamid.t", (OLD, NEW), now - 50);
