@@ -1,5 +1,4 @@
-//! The thread of one shard: it answers the questions of the shard's rules and carries out their
-//! outputs.
+//! The thread of one shard: it answers the questions of the rules and carries out their outputs.
 
 mod answers;
 #[cfg(test)]
