@@ -153,6 +153,22 @@ test('codes and contacts that come while their list is scrolled wait for a click
   await expect(table.getByRole('link', { name: 'New one' })).toBeVisible();
 });
 
+test('all rows in sight are read again, also those of a second page', async ({ signed: page, world }) => {
+  const name = (i) => `Waiting ${String(i).padStart(3, '0')}`;
+  const contacts = [...Array(120).keys()].map((i) => ({ name: name(i), phone: `+1555012${1000 + i}` }));
+  const made = await world.api('POST', '/v1/contacts/batch', { contacts });
+  await visit(page, '/contacts');
+  const table = page.getByRole('table', { name: 'Contacts' });
+  await expect(table.getByRole('link', { name: name(119) })).toBeVisible();
+  const row = (await table.getByRole('row').nth(2).boundingBox()).height;
+  await table.evaluate((node, top) => node.scrollTo(0, top), 42 * row);
+  for (const i of [76, 65]) await expect(table.getByRole('link', { name: name(i) })).toBeVisible();
+  const { id } = made.data[65].contact ?? made.data[65];
+  await world.api('PATCH', `/v1/contacts/${id}`, { name: 'Changed' });
+  await expect(table.getByRole('link', { name: 'Changed' })).toBeVisible();
+  for (const i of [76, 66, 64]) await expect(table.getByRole('link', { name: name(i) })).toBeVisible();
+});
+
 test('events and a timeline show what comes from the other national form of a phone', async ({ signed: page, world }) => {
   const inbound = (text) => world.api('POST', '/v1/sandbox/inbound', { from: '+551187654321', text });
   const { id } = await world.api('POST', '/v1/contacts', { name: 'Rita', phone: '+5511987654321' });

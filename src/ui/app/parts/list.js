@@ -64,6 +64,8 @@ export class VirtualList {
     // The shown rows stay until the new ones have come.
     this.stale = before;
     await this.take(from + 1, signal);
+    // More than one page may be in sight.
+    if (!this.error) await this.ask();
     this.stale = undefined;
     refresh();
   }
@@ -99,11 +101,16 @@ export class VirtualList {
   /** @type {Map<number, T[]> | undefined} */
   stale;
 
-  ask() {
+  async ask() {
     const from = Math.floor(Math.max(0, this.first - OVER) / PAGE) + 1;
     const to = Math.floor(Math.min(this.total - 1, this.first + this.height / this.rowHeight + OVER) / PAGE) + 1;
-    for (const [page, stop] of this.asked) if ((page < from || page > to) && this.loaded) stop.abort();
-    for (let page = from; page <= to; page++) this.take(page);
+    for (const [page, stop] of this.asked) {
+      if ((page >= from && page <= to) || !this.loaded) continue;
+      stop.abort();
+      // It may come into sight again at once.
+      this.asked.delete(page);
+    }
+    await Promise.all(Array.from({ length: Math.max(0, to - from + 1) }, (_, i) => this.take(from + i)));
   }
 
   /** @type {ReturnType<typeof setTimeout> | undefined} */
