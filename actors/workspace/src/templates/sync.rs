@@ -4,6 +4,7 @@
 //! template is reported. The request for it is written with its cause, so the next start continues
 //! an interrupted one.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use postrider_runtime::flow::Backoff;
 use postrider_store::{StoreError, Table};
 
 use crate::core::command::{Command, Context};
+use crate::core::pool::Pool;
 use crate::core::records;
 use crate::core::settings::ChangeError;
 use crate::core::view::unreadable;
@@ -84,6 +86,28 @@ impl Workspace {
     async fn templates_wanted(&self) -> Result<u64, Unavailable> {
         let key = records::templates_wanted_key(&self.slot.id);
         self.read(move |store, _| count(store.get(Table::Workspaces, &key)?)).await
+    }
+
+    /// Checks whether a start synchronizes the templates.
+    ///
+    /// It does if the last time was cut short, or no template of an account in the pool is known.
+    async fn is_outdated(&self) -> Result<bool, Unavailable> {
+        if self.templates_wanted().await? > 0 {
+            return Ok(true);
+        }
+        let numbers = self.known_numbers().await?;
+        let pooled = numbers.iter().filter(|number| number.pool);
+        let accounts: BTreeSet<_> =
+            pooled.filter_map(|it| Some(it.account.as_ref()?.account_id.as_str())).collect();
+        if accounts.len() < 2 {
+            return Ok(false);
+        }
+        let rows = self.templates().await?;
+        let home = Pool::of(self.id(), &numbers, None);
+        let home = home.home().filter(|_| rows.iter().any(|row| row.account.is_none()));
+        let named = rows.iter().flat_map(Template::accounts).map(|(account, ..)| account);
+        let named: BTreeSet<_> = named.chain(home).collect();
+        Ok(accounts.iter().any(|account| !named.contains(account)))
     }
 
     /// The workspace's numbers, oldest first.
@@ -284,9 +308,9 @@ pub fn resume(shared: &Arc<Services>) {
         for id in ids {
             let background = Background { shared: Weak::clone(&shared), clock: clock.clone(), id };
             let Ok(workspace) = background.workspace() else { continue };
-            match workspace.templates_wanted().await {
-                Ok(0) => continue,
-                Ok(_) => workspace.sync_templates_soon(),
+            match workspace.is_outdated().await {
+                Ok(false) => continue,
+                Ok(true) => workspace.sync_templates_soon(),
                 Err(error) => {
                     let workspace = &background.id;
                     tracing::warn!(%workspace, %error, "templates are not brought up to date");
