@@ -4,6 +4,7 @@
 //! of its own that names file and line. The event types and routes that are declared once are
 //! checked by the server's own tests, beside their tables.
 
+mod bill_of_materials;
 mod boundaries;
 mod circles;
 mod conditions;
@@ -20,6 +21,5 @@ mod resolve;
 mod rooms;
 mod schemas;
 mod sizes;
-mod supply_chain;
 mod tokens;
 mod unique;
