@@ -1,12 +1,12 @@
 //! Tests of messages that reach an actor, or its entry, as it passivates itself or dies.
 
+use http::HeaderMap;
 use postrider_number::NumberSpec;
 use postrider_runtime::supervise::{ChildSpec, Placement};
 use postrider_store::hooked::{Gate, Hooked};
 use postrider_store::{Change, Direction, Group, MemoryStore, Store, Table, View};
 use postrider_webhook::client::{Answer, Post, Posting};
 use postrider_webhook::{EndpointMessage, WebhookSpec, records};
-use reqwest::header::HeaderMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

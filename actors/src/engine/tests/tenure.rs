@@ -4,10 +4,10 @@
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use http::HeaderMap;
 use postrider_domain::SenderNotes;
 use postrider_store::Keep;
 use postrider_webhook::client::{Answer, Post, Posting};
-use reqwest::header::HeaderMap;
 
 use super::scripted::Rig;
 use super::*;

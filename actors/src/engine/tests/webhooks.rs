@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
+use http::HeaderMap;
 use parking_lot::Mutex;
-use reqwest::header::HeaderMap;
 
 use super::*;
 use crate::{DisabledReason, WebhookChange, WebhookInfo, WebhookSettings};
