@@ -69,7 +69,6 @@ pub(super) const BARE: Reference = Reference {
 };
 /// The p99 of the goal, in multiples of the echo's p99.
 const GOAL_P99_RATIO: f64 = 1.5;
-const OWNER: &str = "watcher@example.com";
 const PHONE: &str = "491500000000";
 const REQUEST_ID: &str = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y";
 const CODE: &str = "123456";
@@ -128,11 +127,14 @@ impl Servers {
         &self.key
     }
 
-    /// Makes a link that signs in an owner of the workspace, once. An earlier link stops working.
-    pub(super) fn link(&self) -> Result<Secret> {
+    /// Makes a link that signs in one of the workspace's owners, once.
+    ///
+    /// Each number is a person, who has a bounded number of event streams.
+    pub(super) fn link(&self, person: usize) -> Result<Secret> {
         let people = self.server.engine().people();
         let (member, by) = ((demo()?, Role::Owner), Arc::new(AuditContext::system()));
-        let made = people.create_link(Login::new(OWNER)?, false, Some(member), by);
+        let login = Login::new(&format!("watcher-{person}@example.com"))?;
+        let made = people.create_link(login, false, Some(member), by);
         Ok(self.runtime.block_on(made)?.token)
     }
 

@@ -1,6 +1,6 @@
 //! `otp_send_http_watched` measures the cost of fifty browsers that show the events.
 //!
-//! Each browser has its own session and the event stream that a page of the dashboard opens; its
+//! Each browser has its own person, session and the event stream that a page of the dashboard opens; its
 //! owner may read every event. One server is watched, and another is not. Both get the same sends
 //! in turn. The browsers are a thread of this process that reads all and stores nothing. Its cost
 //! counts against the watched server; browsers on other machines would cost it less.
@@ -63,8 +63,8 @@ impl Browsers {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (server, bytes) = (servers.address(), Arc::new(AtomicU64::new(0)));
         let mut streams = Vec::new();
-        for _ in 0..BROWSERS {
-            let link = servers.link()?;
+        for person in 0..BROWSERS {
+            let link = servers.link(person)?;
             let cookie = runtime.block_on(sign_in(server, link.reveal()))?;
             streams.push(runtime.block_on(open(server, &cookie, &bytes))?);
         }
