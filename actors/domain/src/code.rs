@@ -4,6 +4,9 @@
 //! key of the workspace, reduced to decimal digits. So it can be derived again for a resend or
 //! after a crash, and a stolen data directory reveals no code. The reduction takes 128 bits modulo
 //! at most 10⁸, so no digit is likelier than another by more than 2⁻¹⁰⁰.
+//!
+//! A code that any phone may send has letters and digits. Only the code itself identifies its
+//! person, so it is too long to be guessed: 60 bits.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,11 +16,14 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-use super::open_code::OpenCode;
 use super::{Phone, RequestId, WorkspaceId};
 
 /// The number of wrong codes allowed per request. The fifth ends the request.
 pub const ATTEMPTS_MAX: u8 = 5;
+/// The number of letters and digits of a code that any phone may send.
+const OPEN_CODE_CHARS: usize = 12;
+/// Crockford's alphabet, of which no letter looks like a digit.
+const OPEN_CODE_ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /// A number outside the bounds of [`Expiry`] or [`CodeLength`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -155,6 +161,70 @@ impl fmt::Debug for OtpCode {
     }
 }
 
+/// A code that any phone may send. Only [`OpenCode::reveal`] shows it: `Debug` does not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct OpenCode([u8; OPEN_CODE_CHARS]);
+
+impl OpenCode {
+    /// Returns the code of a digest.
+    pub(crate) fn of(digest: [u8; 32]) -> Self {
+        let place =
+            |at: usize| OPEN_CODE_ALPHABET[usize::from(digest[at]) % OPEN_CODE_ALPHABET.len()];
+        Self(std::array::from_fn(place))
+    }
+
+    /// Parses a word in either case. Returns `None` if it is not a code.
+    #[must_use]
+    pub fn read(word: &str) -> Option<Self> {
+        let bytes: [u8; OPEN_CODE_CHARS] = word.as_bytes().try_into().ok()?;
+        let bytes = bytes.map(|byte| byte.to_ascii_uppercase());
+        bytes.iter().all(|byte| OPEN_CODE_ALPHABET.contains(byte)).then_some(Self(bytes))
+    }
+
+    /// Returns the letters and digits, for the caller who requested the code and for nothing else.
+    #[must_use]
+    pub fn reveal(&self) -> String {
+        self.0.iter().map(|byte| char::from(*byte)).collect()
+    }
+
+    /// Returns whether both codes are the same, in constant time.
+    #[must_use]
+    pub fn matches(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+
+    /// Returns the bytes from which its hash is made.
+    pub(crate) const fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for OpenCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OpenCode(…)")
+    }
+}
+
+/// A code that its person sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InboundCode {
+    /// A code of one phone: digits.
+    Digits(OtpCode),
+    /// A code of any phone: letters and digits.
+    Open(OpenCode),
+}
+
+impl InboundCode {
+    /// Returns the code, for the caller who requested it and for nothing else.
+    #[must_use]
+    pub fn reveal(&self) -> String {
+        match self {
+            Self::Digits(code) => code.reveal(),
+            Self::Open(code) => code.reveal(),
+        }
+    }
+}
+
 /// The key from which a workspace's codes are derived, of one version of the master key.
 #[derive(Clone)]
 pub struct CodeKey {
@@ -166,10 +236,10 @@ impl CodeKey {
     /// Derives the workspace's key from a master key, for this use only.
     #[must_use]
     pub fn derive(master_key: &[u8; 32], workspace: &WorkspaceId) -> Self {
-        let mut outer = keyed(master_key);
+        let mut outer = keyed_hmac(master_key);
         outer.update(b"postrider otp code\0");
         outer.update(workspace.as_str().as_bytes());
-        Self { keyed: keyed(&outer.finalize().into_bytes()) }
+        Self { keyed: keyed_hmac(&outer.finalize().into_bytes()) }
     }
 
     /// Returns the code of a request.
@@ -231,7 +301,7 @@ impl fmt::Debug for CodeKey {
     }
 }
 
-fn keyed(key: &[u8]) -> Hmac<Sha256> {
+fn keyed_hmac(key: &[u8]) -> Hmac<Sha256> {
     // HMAC takes a key of any length (RFC 2104, section 2), so this cannot fail.
     #[allow(clippy::expect_used)]
     Hmac::new_from_slice(key).expect("HMAC takes a key of any length")
@@ -303,5 +373,19 @@ mod tests {
     #[test]
     fn nothing_prints_a_code() {
         assert_eq!(format!("{:?}", code(1, 6)), "OtpCode(…)");
+    }
+
+    #[test]
+    fn a_code_is_read_as_it_is_shown_in_capitals_or_not() {
+        let code = OpenCode::of(std::array::from_fn(|at| (at as u8).wrapping_mul(11)));
+        let shown = code.reveal();
+        assert_eq!((&*shown, &*format!("{code:?}")), ("0BP1CQ2DR3ES", "OpenCode(…)"));
+        assert!(OpenCode::read(&shown).unwrap().matches(&code));
+        assert!(OpenCode::read(&shown.to_lowercase()).unwrap().matches(&code));
+        let other = format!("{}T", &shown[..11]);
+        assert!(!OpenCode::read(&other).unwrap().matches(&code));
+        for none in ["", "0BP1CQ2DR3E", "0BP1CQ2DR3ESS", "0BP1CQ2DR3EI", "éBP1CQ2DR3E"] {
+            assert_eq!(OpenCode::read(none), None, "{none}");
+        }
     }
 }

@@ -3,41 +3,37 @@
 //! A journal [`Event`] rebuilds the state that a workspace keeps in memory. Nothing else reads it,
 //! and it is trimmed once a snapshot covers it. A [`PublicEvent`] is an entry of the workspace's
 //! event log, which users read and receive by webhook. The commit that makes an event true appends
-//! it.
+//! it. This file has its forms: the variants, the JSON for users and the bytes on disk.
 
 pub mod about;
-pub mod broadcast;
 pub mod chain;
-pub mod contact;
-pub mod conversation;
-pub mod decision;
-mod fields;
 mod journal;
-pub mod media;
 pub mod message;
-pub mod message_step;
-pub mod number;
 pub mod otp;
-mod stored;
+pub mod payload;
 mod table;
-pub mod template;
-pub mod webhook;
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::json;
-use super::{EventId, PartyId, Phone, RequestId, Timestamp, WorkspaceId};
-
-use message::MessageData;
-use message_step::MessageStep;
+use super::{EventId, PartyId, Phone, RequestId, Timestamp, WorkspaceId, json};
+use message::{MessageData, MessageStep};
 use otp::{OtpData, OtpFailedData, OtpSentData};
-use stored::value;
+use table::Variant;
 
 pub use journal::{Event, Repeat};
 #[cfg(feature = "schema")]
 pub use table::Schemas;
 pub use table::{EventData, EventKind, EventType, UnknownEventNumber};
+// A payload may also be named by what it is about: embedders rely on these paths.
+pub use self::{
+    message as message_step, otp as decision, payload as broadcast, payload as contact,
+    payload as conversation, payload as media, payload as number, payload as template,
+    payload as webhook,
+};
 
 /// The status of a request for a one-time password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,7 +193,7 @@ impl PublicEvent {
     pub fn data(&self) -> Value {
         match self.payload() {
             EventPayload::Tree(data) => data,
-            payload => value(&payload),
+            payload => json_value(&payload),
         }
     }
 
@@ -299,6 +295,112 @@ pub enum EventPayload {
     Tree(Value),
 }
 
+impl From<EventData> for PublicEvent {
+    fn from(data: EventData) -> Self {
+        Self::Other { kind: data.kind(), data: json_value(&data).to_string().into() }
+    }
+}
+
+/// Returns a payload as JSON. Payloads are structs of texts and numbers, so they always have a JSON
+/// form.
+fn json_value(data: &impl Serialize) -> Value {
+    serde_json::to_value(data).unwrap_or_default()
+}
+
+/// Postcard writes a variant of an enum as its number and its fields. So does this code, with the
+/// numbers of the table: the order of the variants' declaration does not matter.
+impl Serialize for PublicEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::OtpSent { request_id, phone, expires_at, resend } => {
+                (Variant::OtpSent, (request_id, phone, expires_at, resend)).serialize(serializer)
+            }
+            Self::OtpVerified { request_id, phone } => {
+                (Variant::OtpVerified, (request_id, phone)).serialize(serializer)
+            }
+            Self::OtpExpired { request_id, phone } => {
+                (Variant::OtpExpired, (request_id, phone)).serialize(serializer)
+            }
+            Self::OtpFailed { request_id, phone, reason } => {
+                (Variant::OtpFailed, (request_id, phone, reason)).serialize(serializer)
+            }
+            Self::Other { kind, data } => (Variant::Other, (kind, data)).serialize(serializer),
+            Self::Noted { event, notes } => (Variant::Noted, (event, notes)).serialize(serializer),
+            Self::Message(step) => (Variant::Message, step).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PublicEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_tuple(2, StoredEvent { may_be_noted: true })
+    }
+}
+
+/// Reads the number of an event, and then the fields of the event of this number.
+struct StoredEvent {
+    /// Set if the event may have a note. The event inside a note has none.
+    may_be_noted: bool,
+}
+
+/// An event without a note.
+struct PlainEvent(PublicEvent);
+
+impl<'de> Deserialize<'de> for PlainEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_tuple(2, StoredEvent { may_be_noted: false }).map(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for StoredEvent {
+    type Value = PublicEvent;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the number of a public event and its fields")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<PublicEvent, A::Error> {
+        Ok(match next_part(&mut parts)? {
+            Variant::OtpSent => {
+                let (request_id, phone, expires_at, resend) = next_part(&mut parts)?;
+                PublicEvent::OtpSent { request_id, phone, expires_at, resend }
+            }
+            Variant::OtpVerified => {
+                let (request_id, phone) = next_part(&mut parts)?;
+                PublicEvent::OtpVerified { request_id, phone }
+            }
+            Variant::OtpExpired => {
+                let (request_id, phone) = next_part(&mut parts)?;
+                PublicEvent::OtpExpired { request_id, phone }
+            }
+            Variant::OtpFailed => {
+                let (request_id, phone, reason) = next_part(&mut parts)?;
+                PublicEvent::OtpFailed { request_id, phone, reason }
+            }
+            Variant::Other => {
+                let (kind, data) = next_part(&mut parts)?;
+                PublicEvent::Other { kind, data }
+            }
+            Variant::Message => {
+                let step: Box<MessageStep> = next_part(&mut parts)?;
+                if step.status().is_none() {
+                    return Err(A::Error::custom("not an event of a message that goes out"));
+                }
+                PublicEvent::Message(step)
+            }
+            Variant::Noted if self.may_be_noted => {
+                let (PlainEvent(event), notes) = next_part(&mut parts)?;
+                PublicEvent::Noted { event: Box::new(event), notes }
+            }
+            Variant::Noted => return Err(A::Error::custom("a note of a note")),
+        })
+    }
+}
+
+fn next_part<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(parts: &mut A) -> Result<T, A::Error> {
+    parts.next_element()?.ok_or_else(|| A::Error::custom("a public event is cut off"))
+}
+
 /// An entry of a workspace's event log. Its sequence is its position in the log and is not stored
 /// in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -346,7 +448,8 @@ pub fn encode<T: Serialize>(value: &T, out: &mut Vec<u8>) {
     // Postcard fails only when its output is full or a length is not known; a growing vector and
     // these fixed shapes are neither.
     #[expect(clippy::expect_used)]
-    postcard::serialize_with_flavor::<_, _, ()>(value, Append(out)).expect("encodes into a Vec");
+    postcard::serialize_with_flavor::<_, _, ()>(value, AppendFlavor(out))
+        .expect("encodes into a Vec");
 }
 
 fn decode_all<'a, T: Deserialize<'a> + 'a>(
@@ -370,9 +473,9 @@ fn decode_all<'a, T: Deserialize<'a> + 'a>(
 }
 
 /// A postcard output that appends to a reused buffer.
-struct Append<'a>(&'a mut Vec<u8>);
+struct AppendFlavor<'a>(&'a mut Vec<u8>);
 
-impl postcard::ser_flavors::Flavor for Append<'_> {
+impl postcard::ser_flavors::Flavor for AppendFlavor<'_> {
     type Output = ();
 
     fn try_push(&mut self, byte: u8) -> postcard::Result<()> {

@@ -8,10 +8,8 @@ pub mod audit;
 pub mod code;
 pub mod contact;
 pub mod content;
-pub mod day;
 pub mod destination;
 pub mod event;
-pub mod fold;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 #[cfg(any(test, feature = "testing"))]
@@ -21,15 +19,12 @@ pub mod json;
 pub mod keys;
 pub mod limits;
 pub mod national_forms;
-pub mod notes;
-pub mod open_code;
 pub mod opt_out;
 pub mod otp_text;
 pub mod party;
 pub mod phone;
 pub mod prices;
 pub mod printable;
-pub mod redact;
 pub mod scope;
 pub mod template;
 pub mod text;
@@ -42,9 +37,9 @@ pub use audit::{ActorKind, AuditActor, AuditContext, AuditEntry, AuditRecord};
 pub use code::{CodeKey, OtpCode};
 pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
 pub use content::{
-    MessageContent, MessageKind, ObjectContent, RenderedContent, TemplateContent, TemplateMessage,
+    MessageContent, MessageKind, ObjectContent, RenderedContent, SenderNotes, TemplateContent,
+    TemplateMessage,
 };
-pub use day::{Day, DayError};
 pub use destination::{AdaptiveMode, Destinations, DestinationsChange, Prefix};
 pub use event::{Event, EventData, EventKind, LogEntry, PublicEvent};
 pub use id::{
@@ -54,12 +49,15 @@ pub use id::{
 };
 pub use keys::{CodeKeys, MasterKeys};
 pub use limits::{Limits, LimitsOverride};
-pub use notes::SenderNotes;
 pub use opt_out::{OptOutSource, OptOutWords};
 pub use party::{PartyId, PartyIdError, PartyNames, UserId, UserIdError};
 pub use phone::{Phone, PhoneError};
 pub use prices::Prices;
 pub use scope::{Scope, Scopes};
-pub use time::{Timestamp, TimestampError};
+pub use time::{Day, DayError, Timestamp, TimestampError};
 pub use unavailable::{Unavailable, UnavailableReason};
 pub use workspace::{WorkspaceId, WorkspaceIdError};
+// These modules have a second name: embedders rely on the paths by it.
+pub use self::{
+    code as open_code, content as notes, printable as redact, text as fold, time as day,
+};

@@ -9,7 +9,7 @@
 //! different people can have.
 
 /// Numbers of one country in a form that is not the canonical one.
-struct Form {
+struct NationalForm {
     /// The first and the last of them, as integers.
     range: (u64, u64),
     /// The canonical form of a number of the range; the number itself if it has no other.
@@ -17,37 +17,46 @@ struct Form {
 }
 
 /// Every form that is not canonical. The ranges do not overlap, and no canonical form is in one.
-const FORMS: [Form; 5] = [
+const FORMS: [NationalForm; 5] = [
     // Côte d'Ivoire: eight digits until 31 January 2021, then ten (ITU-T E.129 communication of
     // ARTCI, T02020000310006). The channel knows people who joined before by the eight digits, and
     // both reach them: github.com/devlikeapro/waha/issues/1894 and support.whapi.cloud, "Specifics
     // of sending messages to numbers of different countries" (African countries).
-    Form { range: (22_501_000_000, 22_598_999_999), canonical: of_ivory_coast },
+    NationalForm { range: (22_501_000_000, 22_598_999_999), canonical: of_ivory_coast },
     // Argentina: the channel reports `549`; callers write and its API accepts `54`:
     // waha.devlike.pro/docs/apps/phone-numbers-argentina, github.com/chatwoot/chatwoot/pull/14264.
     // Fixed and mobile lines share the blocks of an area (Resolución S.C. 1154/98), so the digits
     // after the `9` are one subscriber's. Area codes start with 11, 2 or 3.
-    Form { range: (541_100_000_000, 543_999_999_999), canonical: |it| it + 4_950_000_000_000 },
+    NationalForm {
+        range: (541_100_000_000, 543_999_999_999),
+        canonical: |it| it + 4_950_000_000_000,
+    },
     // Brazil: the ninth digit of mobile numbers came in 2012 to 2016. The channel writes people who
     // joined before without it, mostly outside of the areas 11-19, 21, 22, 24, 27 and 28. It was
     // not always so there: support.gupshup.io/hc/en-us/articles/4407840924953,
     // github.com/chatwoot/chatwoot/pull/14657, github.com/wwebjs/whatsapp-web.js/issues/596.
-    Form { range: (551_160_000_000, 559_999_999_999), canonical: of_brazil },
+    NationalForm { range: (551_160_000_000, 559_999_999_999), canonical: of_brazil },
     // Mexico: the channel writes `521`; since 3 August 2019 the `1` is not dialled:
     // support.gupshup.io/hc/en-us/articles/4407840924953, github.com/chatwoot/chatwoot/pull/14174,
     // faq.whatsapp.com/640432094208718. Fixed lines are in the same plan of ten digits.
-    Form { range: (5_212_000_000_000, 5_219_999_999_999), canonical: |it| it - 4_690_000_000_000 },
+    NationalForm {
+        range: (5_212_000_000_000, 5_219_999_999_999),
+        canonical: |it| it - 4_690_000_000_000,
+    },
     // Argentina, as dialled within the country: `15` after the area code, and no `9`. The channel's
     // list of phones for tests has this form, and the channel reports them with the `9`:
     // github.com/Excelencia-Digital-Soft/aynux-ai-platform, app/utils/readme.md. Both are the same:
     // support.whapi.cloud as above. No other number of the country has as many digits.
-    Form { range: (54_111_500_000_000, 54_399_999_999_999), canonical: of_argentina_with_15 },
+    NationalForm {
+        range: (54_111_500_000_000, 54_399_999_999_999),
+        canonical: of_argentina_with_15,
+    },
 ];
 
 /// Returns the form that represents all forms of a phone. Phones are the integers of their digits.
 #[must_use]
 pub fn canonical(digits: u64) -> u64 {
-    let is_in = |form: &&Form| form.range.0 <= digits && digits <= form.range.1;
+    let is_in = |form: &&NationalForm| form.range.0 <= digits && digits <= form.range.1;
     FORMS.iter().find(is_in).map_or(digits, |form| (form.canonical)(digits))
 }
 

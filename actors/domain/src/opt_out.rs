@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use unicode_normalization::char::is_combining_mark;
 
-use super::fold::fold;
+use super::text::fold;
 
 /// Opt-out and opt-in words, in any number of languages. A message counts only if it consists of
 /// one of them.
@@ -63,7 +63,7 @@ impl OptOutWords {
     /// Takes the words that opt out and those that opt in again. Their case does not matter.
     #[must_use]
     pub fn new<T: AsRef<str>>(out: &[T], back: &[T]) -> Self {
-        let folded = |words: &[T]| words.iter().map(|word| plain(word.as_ref())).collect();
+        let folded = |words: &[T]| words.iter().map(|word| folded_words(word.as_ref())).collect();
         Self { out: folded(out), back: folded(back) }
     }
 
@@ -71,7 +71,7 @@ impl OptOutWords {
     /// is ignored, and so is everything around the word that is neither a letter nor a digit.
     #[must_use]
     pub fn read(&self, text: &str) -> Option<OptOut> {
-        let text = plain(text);
+        let text = folded_words(text);
         let is_in = |words: &[String]| !text.is_empty() && words.contains(&text);
         if is_in(&self.out) {
             Some(OptOut::Out)
@@ -92,7 +92,7 @@ impl Default for OptOutWords {
 
 /// Folds a text for a comparison with a word. The result starts and ends with a letter (with its
 /// marks) or a digit, and has one space between words.
-fn plain(text: &str) -> String {
+fn folded_words(text: &str) -> String {
     let text = fold(&text.replace('\u{2019}', "'"));
     let Some(begin) = text.find(char::is_alphanumeric) else { return String::new() };
     let rest = &text[begin..];

@@ -25,7 +25,7 @@ pub struct UserIdError;
 
 impl UserId {
     /// Checks whether a text has the form of such an id.
-    pub(crate) fn is_one(text: &str) -> bool {
+    pub(crate) fn is_valid(text: &str) -> bool {
         let Some((country, rest)) = text.split_once('.') else { return false };
         let tail = rest.strip_prefix("ENT.").unwrap_or(rest);
         country.len() == 2
@@ -45,7 +45,7 @@ impl FromStr for UserId {
     type Err = UserIdError;
 
     fn from_str(text: &str) -> Result<Self, UserIdError> {
-        if Self::is_one(text) { Ok(Self(text.into())) } else { Err(UserIdError) }
+        if Self::is_valid(text) { Ok(Self(text.into())) } else { Err(UserIdError) }
     }
 }
 

@@ -1,16 +1,18 @@
 //! Pure: templates are messages that the channel approved, with placeholders for parameters.
+//!
+//! A template with codes may have a button that takes the code besides its body.
 
-mod code_button;
 pub mod components;
 pub mod parameters;
-mod places;
+mod placeholders;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-pub use code_button::CodeButton;
+use crate::words::words;
+use placeholders::Placeholders;
 
 pub use crate::words::UnknownWord;
-use crate::words::words;
 
 /// The maximum number of characters of a template's name.
 pub const NAME_CHARS_MAX: usize = 512;
@@ -80,7 +82,7 @@ words! {
 }
 
 words! {
-    /// How the channel rates a template, from what its recipients do with it.
+    /// The channel's rating of a template, from what its recipients do with it.
     TemplateQuality {
         /// Nothing speaks against it.
         Green = "green",
@@ -116,9 +118,6 @@ impl TemplateStatus {
 }
 
 /// Checks a template's name: 1 to 512 of `a-z`, `0-9` and `_`.
-///
-/// # Errors
-/// The [`Misfit`] of `name`.
 pub fn check_name(name: &str) -> Result<(), Misfit> {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     if (1..=NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(allowed) {
@@ -130,9 +129,6 @@ pub fn check_name(name: &str) -> Result<(), Misfit> {
 }
 
 /// Checks a language as the channel writes it, such as `en` or `en_US`.
-///
-/// # Errors
-/// The [`Misfit`] of `language`.
 pub fn check_language(language: &str) -> Result<(), Misfit> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if (2..=LANGUAGE_CHARS_MAX).contains(&language.len()) && language.bytes().all(allowed) {
@@ -142,8 +138,53 @@ pub fn check_language(language: &str) -> Result<(), Misfit> {
     }
 }
 
+/// The button of a template that takes the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeButton {
+    /// The button of this index, from 0.
+    At(u8),
+    /// No button takes it.
+    Absent,
+}
+
+impl Default for CodeButton {
+    /// Returns the assumption about a template whose components are not known.
+    fn default() -> Self {
+        Self::At(0)
+    }
+}
+
+impl CodeButton {
+    /// Returns the button of a template with these components, in the channel's JSON. It is the
+    /// first one that copies a code, or that opens an address with a place for it.
+    #[must_use]
+    pub fn of(components: &[Value]) -> Self {
+        if components.is_empty() {
+            return Self::default();
+        }
+        let is_buttons = |component: &&Value| word(component, "type") == "BUTTONS";
+        let buttons = components.iter().find(is_buttons).and_then(|it| it.get("buttons"));
+        let takes_code = |button: &Value| match word(button, "type").as_str() {
+            "OTP" => true,
+            "URL" => {
+                let url = button.get("url").and_then(Value::as_str);
+                url.is_none_or(|url| Placeholders::of(url).count() > 0)
+            }
+            _ => false,
+        };
+        let index = buttons.and_then(Value::as_array).and_then(|it| it.iter().position(takes_code));
+        index.and_then(|index| u8::try_from(index).ok()).map_or(Self::Absent, Self::At)
+    }
+}
+
+fn word(object: &Value, name: &str) -> String {
+    object.get(name).and_then(Value::as_str).unwrap_or_default().to_ascii_uppercase()
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -188,5 +229,30 @@ mod tests {
         }
         let error = "sale".parse::<TemplateCategory>().unwrap_err();
         assert_eq!(error.to_string(), "must be one of utility, marketing, authentication");
+    }
+
+    #[test]
+    fn the_code_goes_to_the_button_that_takes_it() {
+        let body = json!({"type": "BODY", "add_security_recommendation": true});
+        let with =
+            |buttons: Value| vec![body.clone(), json!({"type": "BUTTONS", "buttons": buttons})];
+        let copy =
+            json!({"type": "URL", "url": "https://www.whatsapp.com/otp/code/?code=otp{{1}}"});
+        let fixed = json!({"type": "URL", "url": "https://acme.example/help"});
+        let table = [
+            (vec![], CodeButton::At(0)),
+            (vec![body.clone()], CodeButton::Absent),
+            (with(json!([{"type": "OTP", "otp_type": "ZERO_TAP"}])), CodeButton::At(0)),
+            (with(json!([copy])), CodeButton::At(0)),
+            (with(json!([{"type": "url", "text": "Copy"}])), CodeButton::At(0)),
+            (with(json!([{"type": "QUICK_REPLY"}, copy])), CodeButton::At(1)),
+            (with(json!([fixed, {"type": "OTP"}])), CodeButton::At(1)),
+            (with(json!([fixed])), CodeButton::Absent),
+            (with(json!([])), CodeButton::Absent),
+            (with(json!("broken")), CodeButton::Absent),
+        ];
+        for (components, expected) in table {
+            assert_eq!(CodeButton::of(&components), expected, "{components:?}");
+        }
     }
 }

@@ -1,18 +1,20 @@
 //! Codes of authenticator apps (TOTP, RFC 6238): six digits, a new one every 30 seconds.
+//!
+//! The members of a strict workspace need an authenticator.
 
 use std::time::Duration;
 
 use data_encoding::BASE32_NOPAD;
 use hashbrown::HashMap;
 use hmac::{Hmac, KeyInit, Mac};
+use postrider_domain::{MasterKeys, PersonId, Timestamp, WorkspaceId};
+use postrider_runtime::random;
+use postrider_runtime::sealed::{Sealed, Secret};
+use postrider_store::view::codec;
+use postrider_store::{Change, Table};
 use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use subtle::ConstantTimeEq;
-
-use postrider_domain::{MasterKeys, PersonId, Timestamp};
-use postrider_runtime::random;
-use postrider_runtime::sealed::Sealed;
-use postrider_runtime::secret::Secret;
 
 use crate::token::TokenHash;
 
@@ -48,7 +50,8 @@ impl Authenticator {
         step: u64,
     ) -> (Self, Vec<Secret>) {
         let codes: Vec<_> = (0..RECOVERY_CODES).map(|_| recovery_code()).collect();
-        let recovery = codes.iter().map(|code| TokenHash::of(&plain(code.reveal()))).collect();
+        let recovery =
+            codes.iter().map(|code| TokenHash::of(&comparable_code(code.reveal()))).collect();
         let secret = Sealed::seal(keys, person.as_bytes(), secret);
         (Self { secret, last_step: step, recovery }, codes)
     }
@@ -62,7 +65,7 @@ impl Authenticator {
         code: &str,
         now: Timestamp,
     ) -> Option<Self> {
-        let hash = TokenHash::of(&plain(code));
+        let hash = TokenHash::of(&comparable_code(code));
         if let Some(found) = self.recovery.iter().position(|it| *it == hash) {
             let mut used = self.clone();
             used.recovery.remove(found);
@@ -146,8 +149,22 @@ fn recovery_code() -> Secret {
 }
 
 /// Returns a recovery code as it is compared: without separators, in lower case.
-fn plain(code: &str) -> String {
+fn comparable_code(code: &str) -> String {
     code.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
+}
+
+/// The prefix of the row of a workspace whose members need an authenticator, in [`Table::Meta`].
+/// The workspace's id follows.
+pub(crate) const TOTP_REQUIRED_ROW: &[u8] = b"totp_required/";
+
+/// Returns the change that stores whether the members of a workspace need an authenticator.
+pub(crate) fn totp_requirement(workspace: &WorkspaceId, required: bool) -> Change {
+    let row = [TOTP_REQUIRED_ROW, workspace.as_str().as_bytes()].concat();
+    if required {
+        Change::put(Table::Meta, row, codec::encode(workspace))
+    } else {
+        Change::delete(Table::Meta, row)
+    }
 }
 
 #[cfg(test)]

@@ -4,24 +4,23 @@ use std::sync::Arc;
 
 use postrider_domain::{AuditContext, AuditEntry, PersonId, SessionId, Timestamp, WorkspaceId};
 use postrider_runtime::random;
-use postrider_runtime::secret::Secret;
+use postrider_runtime::sealed::Secret;
 use postrider_runtime::task::detached;
 use postrider_store::Change;
 use postrider_store::view::audit::record_change;
 use tokio::sync::MutexGuard;
 
-use crate::attempt::Attempt;
-use crate::checking;
+use crate::authenticator::totp_requirement;
 use crate::directory::People;
 use crate::error::PeopleError;
-use crate::link::{Link, WORKS_FOR};
+use crate::link::{LINK_WORKS_FOR, Link};
 use crate::password::Password;
+use crate::permission::Role;
 use crate::person::{Login, Person};
-use crate::role::Role;
-use crate::session::{Session, SessionHolder};
-use crate::signed_in::SignedIn;
-use crate::strict::strict;
+use crate::session::{Session, SessionHolder, SignedIn};
+use crate::sign_in;
 use crate::token::{self, TokenHash};
+use crate::tries::SignInAttempt;
 
 /// A new link. Its token is shown here and never again.
 #[derive(Debug, Clone)]
@@ -50,12 +49,12 @@ pub(crate) struct Update {
     person: Person,
     entries: Vec<AuditEntry>,
     ended: Vec<Arc<Session>>,
-    besides: Vec<Change>,
+    other_changes: Vec<Change>,
 }
 
 impl Update {
     pub(crate) const fn of(person: Person) -> Self {
-        Self { person, entries: Vec::new(), ended: Vec::new(), besides: Vec::new() }
+        Self { person, entries: Vec::new(), ended: Vec::new(), other_changes: Vec::new() }
     }
 
     pub(crate) fn entry(mut self, entry: AuditEntry) -> Self {
@@ -73,7 +72,7 @@ impl Update {
     }
 
     pub(crate) fn with(mut self, changes: impl Iterator<Item = Change>) -> Self {
-        self.besides.extend(changes);
+        self.other_changes.extend(changes);
         self
     }
 }
@@ -128,15 +127,16 @@ impl People {
                 entries.push(AuditEntry::new("password.delete").target(person.id));
             }
             let token = token::create();
-            let expires_at = real.plus(WORKS_FOR);
+            let expires_at = real.plus(LINK_WORKS_FOR);
             let hash = TokenHash::of(token.reveal());
             let link = Link { person: person.id, hash, ends_at: expires_at };
             entries.push(AuditEntry::new("link.create").target(person.id));
             // A person whose permissions change has to sign in again.
             let is_changed = known.is_some() && person != before;
-            let ended = if is_changed { people.sessions_but(person.id, None) } else { Vec::new() };
+            let ended =
+                if is_changed { people.sessions_except(person.id, None) } else { Vec::new() };
             let (id, put) = (person.id, [link.put()]);
-            let update = Update { person, entries, ended, besides: put.into() };
+            let update = Update { person, entries, ended, other_changes: put.into() };
             people.commit(update, &by).await?;
             people.inner.links.insert(id, link);
             Ok(NewLink { person: id, token, expires_at })
@@ -182,8 +182,8 @@ impl People {
             entry.replaces("operator", before.operator);
             entry.replaces("disabled", before.disabled);
             let ended = match (person.disabled, person.operator == before.operator) {
-                (true, _) => people.sessions_but(id, None),
-                (false, false) => people.sessions_but(id, kept),
+                (true, _) => people.sessions_except(id, None),
+                (false, false) => people.sessions_except(id, kept),
                 (false, true) => Vec::new(),
             };
             let link = people.inner.links.get(&id).map(|link| *link).filter(|_| person.disabled);
@@ -214,11 +214,11 @@ impl People {
     ) -> Result<(), PeopleError> {
         let person = who.person.as_ref().and_then(|person| self.person(person.id));
         let person = person.ok_or(PeopleError::NoSuchPerson)?;
-        let attempt = Attempt::in_session(who.session.id());
+        let attempt = SignInAttempt::in_session(who.session.id());
         match current {
             Some(current) => {
                 let current = Password::typed(current);
-                checking::check(self, &attempt, Some(&person), current).await?;
+                sign_in::check_password(self, &attempt, Some(&person), current).await?;
                 if !person.has_authenticator() {
                     self.elevate_now(&who.session);
                 }
@@ -230,11 +230,11 @@ impl People {
         let (people, who) = (self.clone(), who.clone());
         detached(async move {
             let _changing = people.inner.changes.lock().await;
-            let person = people.present(&who)?;
+            let person = people.current_person(&who)?;
             let id = person.id;
             let person = Person { password: Some(hash), ..(*person).clone() };
             let update = Update::of(person).entry(AuditEntry::new("password.set").target(id));
-            let ended = people.sessions_but(id, Some(who.session.id()));
+            let ended = people.sessions_except(id, Some(who.session.id()));
             people.commit(update.ends(ended), &by).await.map(|_| ())
         })
         .await
@@ -246,10 +246,10 @@ impl People {
         update: Update,
         by: &AuditContext,
     ) -> Result<Arc<Person>, PeopleError> {
-        let Update { person, entries, ended, besides } = update;
+        let Update { person, entries, ended, other_changes } = update;
         let now = self.inner.clock.now();
         let mut changes = vec![person.put()];
-        changes.extend(besides);
+        changes.extend(other_changes);
         changes.extend(ended.iter().map(|session| session.record().delete()));
         let records = entries.into_iter().map(|it| it.record(random::audit_id(now), by));
         changes.extend(records.map(|record| record_change(now, &record)));
@@ -261,7 +261,11 @@ impl People {
     }
 
     /// Returns the person's sessions except one.
-    pub(crate) fn sessions_but(&self, id: PersonId, kept: Option<SessionId>) -> Vec<Arc<Session>> {
+    pub(crate) fn sessions_except(
+        &self,
+        id: PersonId,
+        kept: Option<SessionId>,
+    ) -> Vec<Arc<Session>> {
         let own = self.sessions_of(&SessionHolder::Person(id)).into_iter();
         own.filter(|session| Some(session.id()) != kept).collect()
     }
@@ -275,16 +279,17 @@ impl People {
     /// [`hold`](Self::hold).
     #[must_use]
     pub fn deletions_of(&self, workspace: &WorkspaceId) -> Vec<Change> {
-        let mut changes: Vec<_> = self.without(workspace).iter().map(Person::put).collect();
+        let mut changes: Vec<_> =
+            self.without_membership_in(workspace).iter().map(Person::put).collect();
         let invites = self.inner.invites.iter().filter(|it| it.workspace == *workspace);
         changes.extend(invites.map(|it| it.delete()));
-        changes.push(strict(workspace, false));
+        changes.push(totp_requirement(workspace, false));
         changes
     }
 
     /// Removes all memberships of a deleted workspace from memory.
     pub fn forget_all_of(&self, workspace: &WorkspaceId) {
-        self.without(workspace).into_iter().for_each(|person| self.insert(person));
+        self.without_membership_in(workspace).into_iter().for_each(|person| self.insert(person));
         self.inner.invites.retain(|_, invite| invite.workspace != *workspace);
         self.inner.strict.remove(workspace);
     }
@@ -305,7 +310,7 @@ impl People {
         let people = self.clone();
         detached(async move {
             let _changing = people.hold().await;
-            if !people.knows(&workspace) {
+            if !people.has_members_or_invites(&workspace) {
                 return Ok(true);
             }
             match is_there.await {
@@ -320,13 +325,13 @@ impl People {
         .await
     }
 
-    fn knows(&self, workspace: &WorkspaceId) -> bool {
+    fn has_members_or_invites(&self, workspace: &WorkspaceId) -> bool {
         let inner = &self.inner;
         inner.people.iter().any(|it| it.role_in(workspace).is_some())
             || inner.invites.iter().any(|it| it.workspace == *workspace)
     }
 
-    fn without(&self, workspace: &WorkspaceId) -> Vec<Person> {
+    fn without_membership_in(&self, workspace: &WorkspaceId) -> Vec<Person> {
         let members = self.list().into_iter().filter(|it| it.role_in(workspace).is_some());
         members.map(|person| (*person).clone().with_role(workspace, None)).collect()
     }

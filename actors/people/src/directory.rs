@@ -1,4 +1,4 @@
-//! All people and sessions, in memory as in the store.
+//! All people and sessions, in memory as in the store, and the options of their engine.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use std::time::Duration;
 use dashmap::{DashMap, DashSet};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-
 use postrider_domain::{InviteId, MasterKeys, PersonId, SessionId, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::random;
@@ -17,16 +16,12 @@ use postrider_store::view::codec;
 use postrider_store::writer::CommitError;
 use postrider_store::{Change, Direction, StoreError, Table, View, Writer};
 
-use crate::authenticator::Enrolments;
+use crate::authenticator::{Enrolments, TOTP_REQUIRED_ROW};
 use crate::error::PeopleError;
-use crate::invite::{self, Invite};
-use crate::link::{self, Link};
-use crate::options::{PeopleOptions, TokenWorks};
-use crate::password::Hashing;
-use crate::person::{self, Login, Person};
-use crate::session::{self, Session, SessionHolder, SessionRecord};
-use crate::signed_in::SignedIn;
-use crate::strict;
+use crate::link::{INVITE_ROW, Invite, LINK_ROW, Link};
+use crate::password::PasswordHasher;
+use crate::person::{Login, PERSON_ROW, Person};
+use crate::session::{SESSION_ROW, Session, SessionHolder, SessionRecord, SignedIn};
 use crate::token::{self, TokenHash};
 use crate::tries::Tries;
 
@@ -35,6 +30,42 @@ const NAME_ROW: &[u8] = b"people/name";
 /// Bounds for operators, who can do more harm.
 const OPERATOR_IDLE: Duration = Duration::from_secs(3600);
 const OPERATOR_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The options of sign-ins, and of the duration and request limits of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeopleOptions {
+    /// The idle time after which a session ends. An operator's ends after an hour at the latest.
+    pub session_idle: Duration,
+    /// The age at which a session ends. An operator's ends after a day at the latest.
+    pub session_max: Duration,
+    /// The maximum number of requests of a session in a minute; 0 is no limit.
+    pub session_requests_per_minute: u32,
+    /// Set if people may sign in with passwords.
+    pub password_sign_in: bool,
+    /// The name of the data, a part of cookies' names, if engines share it. With `None` each engine
+    /// has its own name.
+    pub name: Option<[u8; 4]>,
+    /// The hash of the current admin token without an id, from the settings, if there is one.
+    /// Sessions that started with another such token have ended.
+    pub admin_token: Option<TokenHash>,
+}
+
+/// Returns whether the admin token of this id still works.
+pub type TokenWorks = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+impl Default for PeopleOptions {
+    /// Returns twelve hours, seven days and 600 requests.
+    fn default() -> Self {
+        Self {
+            session_idle: Duration::from_secs(12 * 3600),
+            session_max: Duration::from_secs(7 * 24 * 3600),
+            session_requests_per_minute: 600,
+            password_sign_in: true,
+            name: None,
+            admin_token: None,
+        }
+    }
+}
 
 /// The people and sessions of an engine. Cheap to clone.
 #[derive(Clone)]
@@ -60,7 +91,7 @@ pub(crate) struct Inner {
     pub(crate) enrolments: Mutex<Enrolments>,
     pub(crate) keys: MasterKeys,
     pub(crate) tries: Mutex<Tries>,
-    pub(crate) hashing: Hashing,
+    pub(crate) hashing: PasswordHasher,
     /// Locked while something changes, so that values read before the commit hold after it.
     pub(crate) changes: tokio::sync::Mutex<()>,
 }
@@ -73,7 +104,7 @@ impl std::fmt::Debug for People {
 
 /// The records in the store.
 #[derive(Default)]
-struct Stored {
+struct StoredPeople {
     people: Vec<Person>,
     sessions: Vec<SessionRecord>,
     links: Vec<Link>,
@@ -82,16 +113,16 @@ struct Stored {
     name: Option<[u8; 4]>,
 }
 
-impl Stored {
+impl StoredPeople {
     /// Reads the records. A record that cannot be read is logged and skipped.
     fn read(store: &dyn View) -> Result<Self, StoreError> {
         let name = store.get(Table::Meta, NAME_ROW)?.and_then(|name| name.try_into().ok());
         Ok(Self {
-            people: rows(store, person::ROW)?,
-            sessions: rows(store, session::ROW)?,
-            links: rows(store, link::ROW)?,
-            invites: rows(store, invite::ROW)?,
-            strict: rows(store, strict::ROW)?,
+            people: rows(store, PERSON_ROW)?,
+            sessions: rows(store, SESSION_ROW)?,
+            links: rows(store, LINK_ROW)?,
+            invites: rows(store, INVITE_ROW)?,
+            strict: rows(store, TOTP_REQUIRED_ROW)?,
             name,
         })
     }
@@ -128,7 +159,7 @@ impl People {
         keys: MasterKeys,
         (options, token_works): (PeopleOptions, TokenWorks),
     ) -> Result<Self, CommitError> {
-        let read = tokio::task::spawn_blocking(move || Stored::read(store.as_ref())).await;
+        let read = tokio::task::spawn_blocking(move || StoredPeople::read(store.as_ref())).await;
         let stored = read.map_err(|_| CommitError::Closed)?.map_err(CommitError::Store)?;
         let given = options.name;
         let name = given.or(stored.name).unwrap_or_else(random::bytes);
@@ -148,7 +179,7 @@ impl People {
             enrolments: Mutex::default(),
             keys,
             tries: Mutex::default(),
-            hashing: Hashing::default(),
+            hashing: PasswordHasher::default(),
             changes: tokio::sync::Mutex::default(),
         };
         let people = Self { inner: Arc::new(inner) };
@@ -159,7 +190,7 @@ impl People {
         for link in stored.links {
             people.inner.links.insert(link.person, link);
         }
-        let mut changes = people.take_ended();
+        let mut changes = people.take_expired();
         changes.extend(people.reseal());
         if !changes.is_empty() {
             people.inner.writer.commit(changes).await?;
@@ -211,7 +242,7 @@ impl People {
         let now = self.inner.clock.real();
         let is_disabled = signed_in.person.as_ref().is_some_and(|person| person.disabled);
         !is_disabled
-            && signed_in.session.goes_on(now, self.idle(signed_in.is_operator()))
+            && signed_in.session.is_active(now, self.idle_max(signed_in.is_operator()))
             && self.has_its_token(&signed_in.session)
     }
 
@@ -222,9 +253,11 @@ impl People {
             _ if session.is_remote() => true,
             SessionHolder::Person(_) => true,
             SessionHolder::AdminToken { id: Some(id), .. } => (self.inner.token_works)(id),
-            SessionHolder::AdminToken { id: None, hash, .. } => hash
-                .zip(self.inner.options.admin_token)
-                .is_some_and(|(hash, token)| token::is_stored(&self.inner.keys, &token, &hash)),
+            SessionHolder::AdminToken { id: None, hash, .. } => {
+                hash.zip(self.inner.options.admin_token).is_some_and(|(hash, token)| {
+                    token::is_settings_token(&self.inner.keys, &token, &hash)
+                })
+            }
         }
     }
 
@@ -261,7 +294,7 @@ impl People {
 
     /// Returns a signed-in person in their current state. The session may have ended while the
     /// request waited. Needs [`hold`](Self::hold).
-    pub(crate) fn present(&self, who: &SignedIn) -> Result<Arc<Person>, PeopleError> {
+    pub(crate) fn current_person(&self, who: &SignedIn) -> Result<Arc<Person>, PeopleError> {
         let person = who.person.as_ref().and_then(|person| self.person(person.id));
         let person = person.ok_or(PeopleError::NoSuchPerson)?;
         let now = SignedIn { session: Arc::clone(&who.session), person: Some(person.clone()) };
@@ -296,7 +329,7 @@ impl People {
         let own = |session: &&Arc<Session>| session.record().holder == *holder;
         let sessions: Vec<_> = self.inner.sessions.iter().map(|it| Arc::clone(&it)).collect();
         let goes_on =
-            |session: &&Arc<Session>| session.goes_on(now, self.inner.options.session_idle);
+            |session: &&Arc<Session>| session.is_active(now, self.inner.options.session_idle);
         let mut sessions: Vec<_> = sessions.iter().filter(own).filter(goes_on).cloned().collect();
         sessions.sort_unstable_by_key(|session| session.id());
         sessions
@@ -322,21 +355,21 @@ impl People {
     }
 
     /// Returns the change that stores the name, or `None` if it is stored.
-    pub(crate) fn naming(&self) -> Option<Change> {
+    pub(crate) fn name_change(&self) -> Option<Change> {
         let is_named = self.inner.is_named.load(Ordering::Acquire);
         (!is_named).then(|| Change::put(Table::Meta, NAME_ROW, self.inner.name))
     }
 
-    pub(crate) fn note_named(&self) {
+    pub(crate) fn note_name_stored(&self) {
         self.inner.is_named.store(true, Ordering::Release);
     }
 
-    pub(crate) fn idle(&self, is_operator: bool) -> Duration {
+    pub(crate) fn idle_max(&self, is_operator: bool) -> Duration {
         let idle = self.inner.options.session_idle;
         if is_operator { idle.min(OPERATOR_IDLE) } else { idle }
     }
 
-    pub(crate) fn longest(&self, is_operator: bool) -> Duration {
+    pub(crate) fn age_max(&self, is_operator: bool) -> Duration {
         let longest = self.inner.options.session_max;
         if is_operator { longest.min(OPERATOR_MAX) } else { longest }
     }
@@ -365,11 +398,11 @@ impl People {
     }
 
     /// Removes expired sessions and links, and returns the changes that delete them.
-    pub(crate) fn take_ended(&self) -> Vec<Change> {
+    pub(crate) fn take_expired(&self) -> Vec<Change> {
         let (now, idle) = (self.inner.clock.real(), self.inner.options.session_idle);
         let mut changes = Vec::new();
         self.inner.sessions.retain(|_, session| {
-            let stays = session.goes_on(now, idle) && self.has_its_token(session);
+            let stays = session.is_active(now, idle) && self.has_its_token(session);
             if !stays {
                 changes.push(session.record().delete());
             }

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use postrider_domain::{AuditContext, AuditEntry};
 use postrider_runtime::random;
-use postrider_runtime::secret::Secret;
+use postrider_runtime::sealed::Secret;
 use postrider_runtime::task::detached;
 
 use crate::authenticator::{self, Authenticator};
 use crate::changes::Update;
-use crate::checking;
 use crate::directory::People;
 use crate::error::PeopleError;
 use crate::person::Person;
-use crate::signed_in::SignedIn;
+use crate::session::SignedIn;
+use crate::sign_in;
 
 /// People's authenticators.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Authenticators {
     /// # Errors
     /// [`PeopleError`]: the person has an authenticator, or their session has ended.
     pub fn begin(&self, who: &SignedIn) -> Result<Secret, PeopleError> {
-        let person = self.0.present(who)?;
+        let person = self.0.current_person(who)?;
         if person.has_authenticator() {
             return Err(PeopleError::HasAuthenticator);
         }
@@ -57,14 +57,14 @@ impl Authenticators {
         detached(async move {
             let _changing = people.hold().await;
             let now = people.inner.clock.real();
-            let person = people.present(&who)?;
+            let person = people.current_person(&who)?;
             let id = person.id;
             let secret = people.inner.enrolments.lock().shown(id, now);
             let secret = secret.ok_or(PeopleError::NoAuthenticator)?;
-            checking::note_code(&people, &person)?;
+            sign_in::note_code_try(&people, &person)?;
             let step = authenticator::step_of(&secret, &code, now);
             let step = step.ok_or(PeopleError::WrongCode)?;
-            checking::right_code(&people, &person);
+            sign_in::clear_code_tries(&people, &person);
             let keys = &people.inner.keys;
             let (authenticator, codes) = Authenticator::new(keys, id, &secret, step);
             let person = Person { authenticator: Some(authenticator), ..(*person).clone() };
@@ -84,7 +84,7 @@ impl Authenticators {
         let (people, who) = (self.0.clone(), who.clone());
         detached(async move {
             let _changing = people.hold().await;
-            let person = people.present(&who)?;
+            let person = people.current_person(&who)?;
             let id = person.id;
             if !person.has_authenticator() {
                 return Err(PeopleError::NoAuthenticator);

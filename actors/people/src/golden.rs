@@ -1,18 +1,15 @@
 //! The records of people, sessions and links.
 
 use expect_test::expect;
-
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::{InviteId, PersonId, SessionId};
 
-use crate::authenticator::Authenticator;
-use crate::invite::Invite;
-use crate::link::Link;
+use crate::authenticator::{Authenticator, totp_requirement};
+use crate::link::{Invite, Link};
 use crate::password::PasswordHash;
+use crate::permission::Role;
 use crate::person::{Login, Person};
-use crate::role::Role;
 use crate::session::{SessionHolder, SessionRecord};
-use crate::strict::strict;
 use crate::token::TokenHash;
 
 fn person() -> Person {
@@ -98,7 +95,7 @@ fn an_invite_is_stored_as_ever() {
     };
     sheet.text("key", &invite.put().key);
     sheet.json("record", &invite);
-    sheet.text("a strict workspace", &strict(&invite.workspace, true).key);
+    sheet.text("a strict workspace", &totp_requirement(&invite.workspace, true).key);
     sheet.is(expect![[r#"
         key: invite/\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
         record: {"id":"inv_01hf7yat3v041061050r3gg28a","workspace":"acme","role":"agent","email":"bob@acme.com","ends_at":1700000000123,"hash":[221,86,222,65,55,149,29,156,146,104,27,3,65,110,193,95,136,107,68,130,162,126,58,81,125,50,240,133,36,76,190,93],"by":"usr_01hf7yat3v041061050r3gg28a"}

@@ -1,4 +1,6 @@
-//! Members of a workspace: their roles, and the invites that make them.
+//! Members of a workspace: their roles, the invites that make them, and joining by an invite.
+//!
+//! A person joins with a new account or an existing one.
 
 use std::sync::Arc;
 
@@ -6,21 +8,20 @@ use postrider_domain::{
     AuditContext, AuditEntry, InviteId, PersonId, SessionId, Timestamp, WorkspaceId,
 };
 use postrider_runtime::random;
-use postrider_runtime::secret::Secret;
+use postrider_runtime::sealed::Secret;
 use postrider_runtime::task::detached;
 use postrider_store::view::audit::record_change;
 
+use crate::authenticator::totp_requirement;
 use crate::changes::Update;
-use crate::checking;
 use crate::directory::People;
 use crate::error::PeopleError;
-use crate::invite::{Invite, WORKS_FOR};
-use crate::joining::{Joining, by_session, enter, owns};
-use crate::permission::Permission;
+use crate::link::{INVITE_WORKS_FOR, Invite};
+use crate::password::{Password, PasswordHash};
+use crate::permission::{Permission, Role};
 use crate::person::{Login, Person};
-use crate::role::Role;
-use crate::sign_in::NewSession;
-use crate::strict::strict;
+use crate::session::{SessionHolder, SignedIn};
+use crate::sign_in::{self, Arrival, NewSession, Proof};
 use crate::token::{self, TokenHash};
 
 /// The maximum number of open invites of a workspace.
@@ -48,6 +49,21 @@ pub struct NewInvite {
     pub invite: Invite,
     /// The invite's token.
     pub token: Secret,
+}
+
+/// The request of a person who accepts an invite.
+#[derive(Debug, Clone)]
+pub struct Joining {
+    /// The invite's token.
+    pub token: String,
+    /// The name that others will see.
+    pub name: Box<str>,
+    /// The password: a new one, or the one of the existing account.
+    pub password: Password,
+    /// The person who is signed in already in the same browser.
+    pub signed_in: Option<SignedIn>,
+    /// The browser and the network address of the request.
+    pub arrival: Arrival,
 }
 
 /// The members of workspaces.
@@ -113,7 +129,7 @@ impl Members {
             let mut entry = entry.change_if_some("role", role);
             entry.replaces("role", before);
             let ended = match role {
-                Some(_) => people.sessions_but(id, by.session),
+                Some(_) => people.sessions_except(id, by.session),
                 // A member who leaves loses access to this workspace only; the sessions stay for
                 // the others.
                 None => Vec::new(),
@@ -177,7 +193,7 @@ impl Members {
                 workspace,
                 role,
                 email,
-                ends_at: real.plus(WORKS_FOR),
+                ends_at: real.plus(INVITE_WORKS_FOR),
                 hash: TokenHash::of(token.reveal()),
                 by: by.person,
             };
@@ -229,10 +245,10 @@ impl Members {
     /// Returns the workspace of an invite, or `None` if the invite is unknown, used or too old.
     #[must_use]
     pub fn invited_to(&self, token: &str) -> Option<WorkspaceId> {
-        self.found(TokenHash::of(token)).map(|invite| invite.workspace)
+        self.open_invite(TokenHash::of(token)).map(|invite| invite.workspace)
     }
 
-    fn found(&self, hash: TokenHash) -> Option<Invite> {
+    fn open_invite(&self, hash: TokenHash) -> Option<Invite> {
         let now = self.0.inner.clock.real();
         let mut all = self.0.inner.invites.iter();
         all.find(|it| it.hash == hash && self.is_open(it, now)).map(|it| it.clone())
@@ -267,16 +283,17 @@ impl Members {
         detached(async move {
             let hash = TokenHash::of(&joining.token);
             let members = Self(people.clone());
-            let invite = members.found(hash).ok_or(PeopleError::Refused)?;
+            let invite = members.open_invite(hash).ok_or(PeopleError::Refused)?;
             let known = people.of_email(&invite.email);
             let password = match &known {
                 Some(known) => {
-                    owns(&people, known, &joining).await?;
+                    prove_ownership(&people, known, &joining).await?;
                     None
                 }
                 None => {
                     let account = invite.email.as_str();
-                    let attempt = checking::attempt(&people, None, account, &joining.arrival);
+                    let attempt =
+                        sign_in::password_attempt(&people, None, account, &joining.arrival);
                     let place = people.inner.hashing.place(&attempt.asker)?;
                     Some(place.hash(joining.password.clone()).await?)
                 }
@@ -284,15 +301,15 @@ impl Members {
             let _changing = people.hold().await;
             // The invite may have been used, or the account changed, during the check of the
             // password.
-            let invite = members.found(hash).ok_or(PeopleError::Refused)?;
+            let invite = members.open_invite(hash).ok_or(PeopleError::Refused)?;
             let before = people.of_email(&invite.email);
             if before.is_some() != known.is_some() || before != known {
                 return Err(PeopleError::Refused);
             }
-            if let Some(who) = by_session(&joining, before.as_deref()) {
-                people.present(who)?;
+            if let Some(who) = proving_session(&joining, before.as_deref()) {
+                people.current_person(who)?;
             }
-            enter(&people, &invite, before, password, joining).await
+            add_member(&people, &invite, before, password, joining).await
         })
         .await
     }
@@ -317,7 +334,7 @@ impl Members {
             let entry = AuditEntry::new("workspace.require_totp").target(&workspace);
             let entry = entry.workspace(&workspace).change("require_totp", required);
             let record = entry.record(random::audit_id(now), &by);
-            let changes = vec![strict(&workspace, required), record_change(now, &record)];
+            let changes = vec![totp_requirement(&workspace, required), record_change(now, &record)];
             people.inner.writer.commit(changes).await?;
             if required {
                 people.inner.strict.insert(workspace);
@@ -328,4 +345,81 @@ impl Members {
         })
         .await
     }
+}
+
+/// Checks that the account is the joining person's, by a session or by the password.
+async fn prove_ownership(
+    people: &People,
+    known: &Person,
+    joining: &Joining,
+) -> Result<(), PeopleError> {
+    if known.disabled {
+        return Err(PeopleError::Refused);
+    }
+    if let Some(who) = proving_session(joining, Some(known)) {
+        // The new session is as recent as this one, so a found session must be recent itself.
+        return if people.is_elevated(&who.session) {
+            Ok(())
+        } else {
+            Err(PeopleError::SignInFirst)
+        };
+    }
+    if !known.has_password() || known.has_authenticator() {
+        return Err(PeopleError::SignInFirst);
+    }
+    let attempt =
+        sign_in::password_attempt(people, Some(known), known.email.as_str(), &joining.arrival);
+    sign_in::check_password(people, &attempt, Some(known), joining.password.clone()).await
+}
+
+/// Returns the session that proves that the account is theirs, if there is one.
+fn proving_session<'a>(joining: &'a Joining, known: Option<&Person>) -> Option<&'a SignedIn> {
+    let who = joining.signed_in.as_ref()?;
+    let is_theirs = who.person.as_ref().zip(known).is_some_and(|(who, known)| who.id == known.id);
+    is_theirs.then_some(who)
+}
+
+/// Makes the person a member and starts their session, in one commit. Needs [`People::hold`].
+async fn add_member(
+    people: &People,
+    invite: &Invite,
+    before: Option<Arc<Person>>,
+    password: Option<PasswordHash>,
+    joining: Joining,
+) -> Result<NewSession, PeopleError> {
+    let (real, now) = (people.inner.clock.real(), people.inner.clock.now());
+    let is_new = before.is_none();
+    let recent =
+        proving_session(&joining, before.as_deref()).map(|who| who.session.elevated_until());
+    let recent_until = recent.flatten();
+    let unproven = before.as_ref().filter(|known| known.unproven).map(|known| known.id);
+    let ended = unproven.map(|id| people.sessions_except(id, None)).unwrap_or_default();
+    let person = match before {
+        Some(known) if known.role_in(&invite.workspace).is_some() => {
+            return Err(PeopleError::AlreadyMember);
+        }
+        Some(known) => (*known).clone(),
+        None => {
+            let new = Person::new(random::person_id(real), invite.email.clone(), now);
+            Person { name: joining.name, password, unproven: true, ..new }
+        }
+    };
+    let person = person.with_role(&invite.workspace, Some(invite.role));
+    let by = person.context(&joining.arrival.context);
+    let joined = AuditEntry::new("member.set").target(person.id).workspace(&invite.workspace);
+    let joined = joined.change("role", invite.role).change("invite", invite.id);
+    let entries = is_new.then(|| person.created_entry()).into_iter().chain([joined]);
+    let records = entries.map(|it| record_change(now, &it.record(random::audit_id(now), &by)));
+    let mut spent = vec![invite.delete(), person.put()];
+    spent.extend(records);
+    spent.extend(ended.iter().map(|session| session.record().delete()));
+    let shared = Arc::new(person.clone());
+    let holder = SessionHolder::Person(person.id);
+    let (person_shown, method) = (Some(shared), "invite");
+    let proof = Proof { holder, person: person_shown, method, recent_until, spent };
+    let session = people.start_session(proof, joining.arrival).await?;
+    people.insert(person);
+    ended.iter().for_each(|session| people.forget_session(session.id()));
+    people.inner.invites.remove(&invite.id);
+    Ok(session)
 }

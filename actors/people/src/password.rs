@@ -121,30 +121,30 @@ pub(crate) enum Asker {
 /// Computes hashes on blocking threads, a few at a time. People in a session have places of their
 /// own, and one caller has few places. So a flood of sign-ins keeps nobody out.
 #[derive(Debug)]
-pub(crate) struct Hashing {
-    strangers: Arc<Lane>,
-    sessions: Arc<Lane>,
+pub(crate) struct PasswordHasher {
+    strangers: Arc<HashingLane>,
+    sessions: Arc<HashingLane>,
 }
 
 #[derive(Debug)]
-struct Lane {
+struct HashingLane {
     places: usize,
     turns: Arc<Semaphore>,
     /// The number of places that each caller holds.
     held: Mutex<HashMap<Box<str>, usize>>,
 }
 
-impl Default for Hashing {
+impl Default for PasswordHasher {
     fn default() -> Self {
         let lane = |turns| {
             let (places, turns) = (turns + WAITING_MAX, Arc::new(Semaphore::new(turns)));
-            Arc::new(Lane { places, turns, held: Mutex::default() })
+            Arc::new(HashingLane { places, turns, held: Mutex::default() })
         };
         Self { strangers: lane(STRANGERS_MAX), sessions: lane(SESSIONS_MAX) }
     }
 }
 
-impl Hashing {
+impl PasswordHasher {
     /// Returns a place for one hash. Dropping the place frees it.
     ///
     /// # Errors
@@ -168,7 +168,7 @@ impl Hashing {
 /// The place of one hash.
 #[derive(Debug)]
 pub(crate) struct HashingPlace {
-    lane: Arc<Lane>,
+    lane: Arc<HashingLane>,
     name: Box<str>,
 }
 
@@ -243,7 +243,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_flood_is_refused_at_once_and_keeps_no_session_out() {
-        let hashing = Hashing::default();
+        let hashing = PasswordHasher::default();
         let turns = hashing.strangers.turns.try_acquire_many(2).unwrap();
         let mut waiting = Vec::new();
         for number in 0..STRANGERS_MAX + WAITING_MAX {
@@ -263,7 +263,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_caller_has_few_places() {
-        let hashing = Hashing::default();
+        let hashing = PasswordHasher::default();
         let held: Vec<_> =
             (0..OF_CALLER_MAX).map(|_| hashing.place(&stranger(1)).unwrap()).collect();
         assert!(hashing.place(&stranger(1)).is_err() && hashing.place(&stranger(2)).is_ok());

@@ -2,21 +2,20 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use postrider_domain::{
     ActorKind, AuditActor, AuditContext, AuditEntry, ContactError, Email, PersonId, Timestamp,
     WorkspaceId,
 };
 use postrider_store::view::codec;
 use postrider_store::{Change, Table};
+use serde::{Deserialize, Serialize};
 
 use crate::authenticator::Authenticator;
 use crate::password::PasswordHash;
-use crate::role::Role;
+use crate::permission::Role;
 
 /// The prefix of a person's row in [`Table::Meta`]. The id follows.
-pub(crate) const ROW: &[u8] = b"person/";
+pub(crate) const PERSON_ROW: &[u8] = b"person/";
 /// The domain in the addresses of people who sign in at the machine itself.
 const LOCAL: &str = "@localhost";
 
@@ -118,6 +117,12 @@ impl Person {
         }
     }
 
+    /// Returns the person without password and authenticator.
+    #[must_use]
+    pub fn without_secrets(&self) -> Self {
+        Self { password: None, authenticator: None, ..self.clone() }
+    }
+
     /// Returns the person's role in a workspace.
     #[must_use]
     pub fn role_in(&self, workspace: &WorkspaceId) -> Option<Role> {
@@ -161,7 +166,7 @@ impl Person {
     }
 
     pub(crate) fn put(&self) -> Change {
-        Change::put(Table::Meta, [ROW, self.id.as_bytes()].concat(), codec::encode(self))
+        Change::put(Table::Meta, [PERSON_ROW, self.id.as_bytes()].concat(), codec::encode(self))
     }
 }
 

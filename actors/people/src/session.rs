@@ -1,20 +1,26 @@
-//! Sessions: their holder, their start and their end.
+//! Sessions: their holder, their start and end, and the signed-in person of a request.
+//!
+//! An engine without people gets a session and its person as another engine reports them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use postrider_domain::{AuditEntry, PersonId, SessionId, Timestamp};
+use postrider_domain::{
+    ActorKind, AuditActor, AuditEntry, PersonId, SessionId, Timestamp, WorkspaceId,
+};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::shared_bucket::SharedBucket;
 use postrider_store::view::codec;
 use postrider_store::{Change, Table};
+use serde::{Deserialize, Serialize};
 
+use crate::permission::Permissions;
+use crate::person::{Membership, Person};
 use crate::token::TokenHash;
 
 /// The prefix of a session's row in [`Table::Meta`]. The id follows.
-pub(crate) const ROW: &[u8] = b"session/";
+pub(crate) const SESSION_ROW: &[u8] = b"session/";
 const MINUTE: Duration = Duration::from_secs(60);
 /// The maximum age of the stored time of the last use.
 const SEEN_STORED_EVERY: Duration = Duration::from_secs(5 * 60);
@@ -68,7 +74,7 @@ impl SessionRecord {
     }
 
     fn row(&self) -> Vec<u8> {
-        [ROW, self.id.as_bytes()].concat()
+        [SESSION_ROW, self.id.as_bytes()].concat()
     }
 
     /// Returns the entry of the session's start in the audit log.
@@ -124,7 +130,7 @@ impl Session {
         self.is_remote
     }
 
-    pub(crate) fn seen_again(&self, now: &SessionRecord) {
+    pub(crate) fn note_remote_use(&self, now: &SessionRecord) {
         self.seen_ms.fetch_max(now.seen_at.as_millis(), Ordering::Relaxed);
     }
 
@@ -164,7 +170,7 @@ impl Session {
     }
 
     /// Returns whether the session is active: not ended, not too old, and used within `idle`.
-    pub(crate) fn goes_on(&self, now: Timestamp, idle: Duration) -> bool {
+    pub(crate) fn is_active(&self, now: Timestamp, idle: Duration) -> bool {
         !self.ended.load(Ordering::Acquire)
             && now < self.record.ends_at
             && now < self.seen_at().plus(idle)
@@ -185,12 +191,156 @@ impl Session {
                 .stored_ms
                 .compare_exchange(stored, now.as_millis(), Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok();
-        is_ours.then(|| self.current())
+        is_ours.then(|| self.current_record())
     }
 
     /// Returns the record in its current state.
-    pub(crate) fn current(&self) -> SessionRecord {
+    pub(crate) fn current_record(&self) -> SessionRecord {
         let (seen_at, elevated_until) = (self.seen_at(), self.elevated_until());
         SessionRecord { seen_at, elevated_until, ..self.record.clone() }
+    }
+}
+
+/// The session of a request, and its person.
+#[derive(Debug, Clone)]
+pub struct SignedIn {
+    /// The session.
+    pub session: Arc<Session>,
+    /// The person; `None` for a holder of an admin token.
+    pub person: Option<Arc<Person>>,
+}
+
+impl SignedIn {
+    /// Returns whether the holder may do everything.
+    #[must_use]
+    pub fn is_operator(&self) -> bool {
+        self.person.as_ref().is_none_or(|person| person.operator)
+    }
+
+    /// Returns the holder's permissions in a workspace, or `None` if they have no role there.
+    #[must_use]
+    pub fn permissions_in(&self, workspace: &WorkspaceId, sandbox: bool) -> Option<Permissions> {
+        if self.is_operator() {
+            return Some(Permissions::all());
+        }
+        let role = self.person.as_ref()?.role_in(workspace)?;
+        Some(role.permissions(sandbox))
+    }
+
+    /// Returns the actor as the audit log names them.
+    #[must_use]
+    pub fn actor(&self) -> AuditActor {
+        match (&self.session.record().holder, &self.person) {
+            (_, Some(person)) => AuditActor {
+                kind: ActorKind::User,
+                id: Some(person.id.to_string().into()),
+                name: Some(person.email.as_str().into()),
+            },
+            (SessionHolder::AdminToken { id, name, .. }, None) => {
+                AuditActor { kind: ActorKind::AdminToken, id: id.clone(), name: name.clone() }
+            }
+            // A person's session is known only with the person.
+            (SessionHolder::Person(_), None) => AuditActor::of_kind(ActorKind::Anonymous),
+        }
+    }
+
+    /// Returns the session and the person in the form that another engine needs.
+    #[must_use]
+    pub fn remote(&self) -> RemoteSession {
+        let person = self.person.as_ref();
+        let person = person.map(|person| Person { password: None, ..(**person).clone() });
+        RemoteSession { session: self.session.current_record(), person }
+    }
+}
+
+/// A session and its person, without the password, as one engine reports them to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteSession {
+    session: SessionRecord,
+    person: Option<Person>,
+}
+
+impl RemoteSession {
+    /// Returns the reported session and its person.
+    #[must_use]
+    pub fn signed_in(self) -> SignedIn {
+        let Self { session, person } = self;
+        SignedIn { session: Arc::new(Session::remote(session)), person: person.map(Arc::new) }
+    }
+
+    /// Updates a remote session from its current state; `None` says that it has ended. The session
+    /// also ends if its holder's rights have changed: a reader has to connect again.
+    pub fn refresh(now: Option<Self>, known: &SignedIn) {
+        match now {
+            Some(now) if now.person.as_ref().map(rights) == known.person.as_deref().map(rights) => {
+                known.session.note_remote_use(&now.session);
+            }
+            _ => known.session.end(),
+        }
+    }
+}
+
+/// Returns the fields that decide what a person may do. The name and the last use of the
+/// authenticator do not.
+fn rights(person: &Person) -> (PersonId, [bool; 3], &[Membership]) {
+    let marks = [person.operator, person.disabled, person.has_authenticator()];
+    (person.id, marks, &person.memberships)
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_domain::MasterKeys;
+
+    use super::*;
+    use crate::authenticator::{Authenticator, SECRET_BYTES};
+    use crate::permission::Role;
+    use crate::person::Login;
+
+    fn session(person: &Person) -> RemoteSession {
+        let at = Timestamp::from_millis(1_000);
+        let session = SessionRecord {
+            id: postrider_runtime::random::session_id(at),
+            holder: SessionHolder::Person(person.id),
+            hash: TokenHash::of("token"),
+            created_at: at,
+            seen_at: at,
+            ends_at: Timestamp::from_millis(1_000_000),
+            user_agent: "test".into(),
+            address: "192.0.2.7".into(),
+            elevated_until: None,
+        };
+        RemoteSession { session, person: Some(person.clone()) }
+    }
+
+    fn with_code_of(person: Person, step: u64) -> Person {
+        let keys = MasterKeys::single([7; 32]);
+        let (authenticator, _) = Authenticator::new(&keys, person.id, &[1; SECRET_BYTES], step);
+        Person { authenticator: Some(authenticator), ..person }
+    }
+
+    #[test]
+    fn a_session_ends_when_its_holder_may_do_something_else_and_not_when_a_code_was_used() {
+        let (at, email) = (Timestamp::from_millis(1_000), Login::new("ada@acme.com").unwrap());
+        let ada = Person::new(postrider_runtime::random::person_id(at), email, at);
+        let acme = "acme".parse().unwrap();
+        let ada = with_code_of(ada.with_role(&acme, Some(Role::Agent)), 1);
+        let goes_on = |now: Option<Person>| {
+            let known = session(&ada).signed_in();
+            RemoteSession::refresh(now.as_ref().map(session), &known);
+            known.session.is_active(at, std::time::Duration::from_secs(60))
+        };
+        assert!(goes_on(Some(ada.clone())));
+        assert!(goes_on(Some(with_code_of(ada.clone(), 2))));
+        assert!(goes_on(Some(Person { name: "Ada".into(), ..ada.clone() })));
+        for other in [
+            ada.clone().with_role(&acme, Some(Role::Owner)),
+            ada.clone().with_role(&acme, None),
+            Person { operator: true, ..ada.clone() },
+            Person { disabled: true, ..ada.clone() },
+            Person { authenticator: None, ..ada.clone() },
+        ] {
+            assert!(!goes_on(Some(other)));
+        }
+        assert!(!goes_on(None));
     }
 }

@@ -1,25 +1,24 @@
 //! Signs people in, by a link, a password or an admin token, and signs them out.
+//!
+//! Each check of a password or a code counts as a try, also the checks of a person in a session.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_domain::{AuditContext, AuditEntry, SessionId, Timestamp};
 use postrider_runtime::random;
-use postrider_runtime::secret::Secret;
+use postrider_runtime::sealed::Secret;
 use postrider_runtime::task::detached;
 use postrider_store::Change;
 use postrider_store::view::audit::record_change;
 
-use crate::attempt::Attempt;
-use crate::checking;
-use crate::device;
 use crate::directory::People;
 use crate::error::PeopleError;
 use crate::password::Password;
 use crate::person::{Login, Person};
-use crate::session::{Session, SessionHolder, SessionRecord};
-use crate::signed_in::SignedIn;
+use crate::session::{Session, SessionHolder, SessionRecord, SignedIn};
 use crate::token::{self, TokenHash};
+use crate::tries::{SignInAttempt, TryCounter};
 
 /// The duration of an admin token's session.
 const TOKEN_SESSION: Duration = Duration::from_secs(30 * 60);
@@ -89,7 +88,7 @@ impl People {
             let vouched_for = person.unproven.then(|| (*person).clone().vouched_for());
             let mut ended = Vec::new();
             if let Some(person) = &vouched_for {
-                ended = people.sessions_but(person.id, None);
+                ended = people.sessions_except(person.id, None);
                 let entry = AuditEntry::new("password.delete").target(person.id);
                 let by = person.context(&arrival.context);
                 let now = people.inner.clock.now();
@@ -100,7 +99,7 @@ impl People {
             let shown = vouched_for.clone().map_or(person, Arc::new);
             let (person, recent_until) = (Some(shown), None);
             let proof = Proof { holder, person, method: "link", recent_until, spent };
-            let session = people.begin(proof, arrival).await?;
+            let session = people.start_session(proof, arrival).await?;
             vouched_for.into_iter().for_each(|person| people.insert(person));
             ended.iter().for_each(|session| people.forget_session(session.id()));
             people.inner.links.remove(&link.person);
@@ -132,8 +131,8 @@ impl People {
             let found = email.as_ref().and_then(|email| people.of_email(email));
             let found = found.filter(|person| !person.disabled);
             let account = email.as_ref().map_or("", Login::as_str);
-            let attempt = checking::attempt(&people, found.as_deref(), account, &arrival);
-            checking::check(&people, &attempt, found.as_deref(), password).await?;
+            let attempt = password_attempt(&people, found.as_deref(), account, &arrival);
+            check_password(&people, &attempt, found.as_deref(), password).await?;
             let _changing = people.inner.changes.lock().await;
             // The person may have changed during the check of the password.
             let person = found.and_then(|found| {
@@ -150,7 +149,7 @@ impl People {
             let shown = used.clone().map_or(person, Arc::new);
             let (person, recent_until) = (Some(shown), None);
             let proof = Proof { holder, person, method, recent_until, spent };
-            let session = people.begin(proof, arrival).await?;
+            let session = people.start_session(proof, arrival).await?;
             used.into_iter().for_each(|person| people.insert(person));
             Ok(session)
         })
@@ -166,10 +165,10 @@ impl People {
     ) -> Result<Option<Person>, PeopleError> {
         let Some(authenticator) = &person.authenticator else { return Ok(None) };
         let code = code.ok_or(PeopleError::TotpRequired)?;
-        checking::note_code(self, person)?;
+        note_code_try(self, person)?;
         let used = authenticator.used(&self.inner.keys, person.id, code, self.inner.clock.real());
         let authenticator = Some(used.ok_or(PeopleError::TotpRequired)?);
-        checking::right_code(self, person);
+        clear_code_tries(self, person);
         Ok(Some(Person { authenticator, ..(**person).clone() }))
     }
 
@@ -177,7 +176,7 @@ impl People {
     #[must_use]
     pub fn knows_device(&self, email: &str, device: &str) -> bool {
         let found = Login::new(email).ok().and_then(|email| self.of_email(&email));
-        found.is_some_and(|person| checking::device_name(self, &person, device).is_some())
+        found.is_some_and(|person| device_name(self, &person, device).is_some())
     }
 
     /// Starts a session for a caller with an admin token, which the caller of this has checked. The
@@ -193,14 +192,14 @@ impl People {
     ) -> Result<NewSession, PeopleError> {
         let people = self.clone();
         // A token with an id is known by its id.
-        let stored = || token::stored(&people.inner.keys, &TokenHash::of(token));
+        let stored = || token::settings_token_hash(&people.inner.keys, &TokenHash::of(token));
         let hash = id.is_none().then(stored);
         detached(async move {
             let _changing = people.inner.changes.lock().await;
             let holder = SessionHolder::AdminToken { id, name, hash };
             let (person, recent_until, method) = (None, None, "admin_token");
             let proof = Proof { holder, person, method, recent_until, spent: Vec::new() };
-            people.begin(proof, arrival).await
+            people.start_session(proof, arrival).await
         })
         .await
     }
@@ -222,8 +221,8 @@ impl People {
         match password {
             Some(password) => {
                 let password = Password::typed(password);
-                let attempt = Attempt::in_session(who.session.id());
-                checking::check(self, &attempt, Some(&person), password).await?;
+                let attempt = SignInAttempt::in_session(who.session.id());
+                check_password(self, &attempt, Some(&person), password).await?;
             }
             None if person.has_password() || !person.has_authenticator() => {
                 return Err(PeopleError::Refused);
@@ -233,7 +232,7 @@ impl People {
         let (people, who, totp) = (self.clone(), who.clone(), totp.map(str::to_owned));
         detached(async move {
             let _changing = people.inner.changes.lock().await;
-            let person = people.present(&who)?;
+            let person = people.current_person(&who)?;
             if let Some(used) = people.use_code(&person, totp.as_deref())? {
                 people.inner.writer.commit(vec![used.put()]).await?;
                 people.insert(used);
@@ -323,7 +322,7 @@ impl People {
     }
 
     /// Starts a session. The same commit deletes expired sessions and links.
-    pub(crate) async fn begin(
+    pub(crate) async fn start_session(
         &self,
         proof: Proof,
         arrival: Arrival,
@@ -331,7 +330,7 @@ impl People {
         let Proof { holder, person, method, recent_until, spent } = proof;
         let real = self.inner.clock.real();
         let longest = match &person {
-            Some(person) => self.longest(person.operator),
+            Some(person) => self.age_max(person.operator),
             None => TOKEN_SESSION,
         };
         let token = token::create();
@@ -347,12 +346,12 @@ impl People {
             address: context.address.clone().unwrap_or_default(),
             elevated_until: recent_until.or(Some(real.plus(ELEVATED_FOR))),
         };
-        let mut changes = self.take_ended();
+        let mut changes = self.take_expired();
         let own = self.sessions_of(&holder);
         let surplus: Vec<_> = own.iter().rev().skip(SESSIONS_MAX - 1).collect();
         changes.extend(surplus.iter().map(|session| session.record().delete()));
         changes.extend(spent);
-        changes.extend(self.naming());
+        changes.extend(self.name_change());
         changes.push(record.put());
         let now = self.inner.clock.now();
         let session = self.unlisted(record.clone());
@@ -361,15 +360,79 @@ impl People {
         let entry = record.created_entry(method).record(random::audit_id(now), &by);
         changes.push(record_change(now, &entry));
         self.inner.writer.commit(changes).await?;
-        self.note_named();
+        self.note_name_stored();
         surplus.iter().for_each(|session| self.forget_session(session.id()));
         let session = self.insert_session(record);
         let device = signed_in.person.as_ref();
-        let device = device.map(|person| device::create(&self.inner.keys, person.id, real));
+        let device = device.map(|person| token::new_device_text(&self.inner.keys, person.id, real));
         Ok(NewSession { token, signed_in: SignedIn { session, ..signed_in }, device })
     }
 
     fn unlisted(&self, record: SessionRecord) -> Arc<Session> {
         Arc::new(Session::new(record, 0, &self.inner.clock))
     }
+}
+
+/// Notes an attempt with an authenticator's code, once no wait is due. Codes are counted apart from
+/// passwords: a right password must not allow more codes.
+pub(crate) fn note_code_try(people: &People, person: &Person) -> Result<(), PeopleError> {
+    note_tries(people, &[code_counter(person)])
+}
+
+/// Notes that the code was right.
+pub(crate) fn clear_code_tries(people: &People, person: &Person) {
+    people.inner.tries.lock().succeeded(&code_counter(person));
+}
+
+fn note_tries(people: &People, counters: &[TryCounter]) -> Result<(), PeopleError> {
+    let now = people.inner.clock.real();
+    let mut tries = people.inner.tries.lock();
+    if let Some(wait) = counters.iter().filter_map(|of| tries.wait(of, now)).max() {
+        return Err(PeopleError::Wait(wait));
+    }
+    counters.iter().for_each(|of| tries.note(of, now));
+    Ok(())
+}
+
+/// Returns the name of a browser by its text, or `None` if the person has not signed in there.
+fn device_name(people: &People, person: &Person, device: &str) -> Option<String> {
+    token::device_name(&people.inner.keys, person.id, device, people.inner.clock.real())
+}
+
+/// Returns the attempt with a password for an account, without a session.
+pub(crate) fn password_attempt(
+    people: &People,
+    person: Option<&Person>,
+    account: &str,
+    arrival: &Arrival,
+) -> SignInAttempt {
+    let device = person.zip(arrival.device.as_deref());
+    match device.and_then(|(person, device)| device_name(people, person, device)) {
+        Some(name) => SignInAttempt::in_browser(&name),
+        None => SignInAttempt::from_address(arrival.context.address.as_deref(), account),
+    }
+}
+
+/// Checks a password once no wait is due. If too many are in progress, it does not count the
+/// attempt.
+pub(crate) async fn check_password(
+    people: &People,
+    attempt: &SignInAttempt,
+    person: Option<&Person>,
+    password: Password,
+) -> Result<(), PeopleError> {
+    let place = people.inner.hashing.place(&attempt.asker)?;
+    note_tries(people, &attempt.counters)?;
+    let stored = person.and_then(|person| person.password.clone());
+    if !place.verify(stored, password).await? {
+        return Err(PeopleError::Refused);
+    }
+    let mut tries = people.inner.tries.lock();
+    attempt.counters.iter().for_each(|of| tries.succeeded(of));
+    Ok(())
+}
+
+/// Returns the counter of attempts with a person's codes.
+fn code_counter(person: &Person) -> TryCounter {
+    TryCounter::Caller(format!("code {}", person.email).into())
 }

@@ -7,13 +7,53 @@ use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use dashmap::DashMap;
 use parking_lot::RwLock;
 use ractor::{ActorRef, Message, MessagingErr};
 use tokio::sync::oneshot;
 
-use crate::supervise::{Placement, SupervisorMessage};
+/// The placement of a supervised child.
+#[derive(Debug)]
+pub enum Placement<M> {
+    /// The child does not run; it is started when it is needed.
+    Idle,
+    /// The child runs as this actor.
+    Live(ActorRef<M>),
+    /// The child failed and is restarted after a delay.
+    Down {
+        /// The longest time until the restart.
+        retry_after: Duration,
+    },
+    /// The child cannot be started until an operator acts; the text is the reason.
+    Parked(Arc<str>),
+}
+
+impl<M> Clone for Placement<M> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Idle => Self::Idle,
+            Self::Live(actor) => Self::Live(actor.clone()),
+            Self::Down { retry_after } => Self::Down { retry_after: *retry_after },
+            Self::Parked(reason) => Self::Parked(Arc::clone(reason)),
+        }
+    }
+}
+
+/// A message to a supervisor.
+#[derive(Debug)]
+pub enum SupervisorMessage<K> {
+    /// Start this child unless it runs, is down or is parked.
+    ///
+    /// The supervisor replies when the placement is published, whether the child runs or not. A
+    /// dropped reply means that the supervisor has stopped.
+    Start(K, Option<oneshot::Sender<()>>),
+    /// Restart the child, if it is still wanted, since the delay after its failure is over.
+    ///
+    /// The supervisor does not reply.
+    Restart(K),
+}
 
 /// The actors of one kind, by key `K`, and the address of their supervisor.
 ///

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::flow::{ScanBounds, ScanQueue};
-use crate::priority::lower_priority;
+use crate::task::lower_priority;
 
 /// The maximum number of waiting scans of all owners.
 const WAITING_MAX: usize = 1024;
@@ -29,10 +29,10 @@ type Scan = Box<dyn FnOnce() + Send>;
 
 /// Runs scans for owners `K`: as many at once as there are cores less one, at least one.
 pub struct ScanPool<K: Clone + Eq + Hash> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<SharedQueue<K>>,
 }
 
-struct Shared<K> {
+struct SharedQueue<K> {
     queue: Mutex<ScanQueue<K, Scan>>,
     finished: AtomicU64,
     refused: AtomicU64,
@@ -77,7 +77,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
     /// Creates a pool with these bounds.
     #[must_use]
     pub fn new(bounds: ScanBounds) -> Self {
-        let shared = Shared {
+        let shared = SharedQueue {
             queue: Mutex::new(ScanQueue::new(bounds)),
             finished: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -127,7 +127,9 @@ impl<K: Clone + Eq + Hash + Send + 'static> ScanPool<K> {
         }
         while let Some((owner, scan)) = queue.start() {
             let shared = Arc::clone(&self.shared);
-            drop(tokio::task::spawn_blocking(move || at_low_priority(|| shared.work(owner, scan))));
+            drop(tokio::task::spawn_blocking(move || {
+                at_low_priority(|| shared.run_scans(owner, scan))
+            }));
         }
         Ok(())
     }
@@ -163,9 +165,9 @@ impl<K: Clone + Eq + Hash> ScanPool<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Shared<K> {
+impl<K: Clone + Eq + Hash> SharedQueue<K> {
     /// Runs scans for as long as one waits for this thread's place.
-    fn work(&self, owner: K, scan: Scan) {
+    fn run_scans(&self, owner: K, scan: Scan) {
         let mut next = Some((owner, scan));
         while let Some((owner, scan)) = next {
             if catch_unwind(AssertUnwindSafe(scan)).is_err() {
@@ -224,7 +226,7 @@ mod tests {
         let niceness = || rustix::process::getpriority_process(None).unwrap();
         let (pool, before) = (pool(1, 1), niceness());
         for _ in 0..2 {
-            assert_eq!(pool.run(&'a', niceness).await, Ok(crate::priority::NICENESS));
+            assert_eq!(pool.run(&'a', niceness).await, Ok(crate::task::NICENESS));
             let short = tokio::task::spawn_blocking(niceness).await.unwrap();
             assert_eq!((short, niceness()), (before, before));
         }

@@ -1,19 +1,45 @@
-//! Stored secrets that must be read again, encrypted at rest.
+//! Secrets: texts that logs never show, and stored ones that are read again, encrypted at rest.
 //!
 //! The cipher is XChaCha20-Poly1305 with a random nonce. Its key is derived from a master key for
 //! this use only; the master key's version is stored beside the secret.
+
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use postrider_domain::keys::MasterKeys;
 use serde::{Deserialize, Serialize};
 
 use crate::random;
-use postrider_domain::keys::MasterKeys;
 
 const PURPOSE: &[u8] = b"postrider stored secret\0";
 const NONCE_BYTES: usize = 24;
+
+/// A text that must not be printed by accident: `Debug` hides it.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides `text`.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Returns the text. The caller must not log it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
 
 /// An encrypted secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,9 +105,9 @@ impl Sealed {
 }
 
 #[cfg(test)]
-mod golden;
-#[cfg(test)]
 mod tests {
+    use postrider_domain::golden::Sheet;
+
     use super::*;
 
     #[test]
@@ -103,5 +129,25 @@ mod tests {
         assert!(!stored.contains("hush") && !stored.contains(&STANDARD_NO_PAD.encode("hush")));
         let changed = Sealed { text: sealed.text.replace(|_: char| true, "A"), ..sealed };
         assert_eq!(changed.open(&old, b"here"), Err(OpenError::Damaged));
+    }
+
+    /// The stored form of `hush` in the place `here` under the key `[7; 32]`.
+    const STORED: &str =
+        r#"{"key_version":1,"text":"5R3r6PwwDSKeNOGO/0itL9yCgN8/hZaMqaYActHgAqFRHhudaQ8YUVIwnWU"}"#;
+
+    /// A secret that was encrypted once opens for ever.
+    #[test]
+    fn a_stored_secret_opens() {
+        let keys = MasterKeys::single([7; 32]);
+        let sealed: Sealed = serde_json::from_str(STORED).unwrap();
+        assert_eq!(sealed.open(&keys, b"here").as_deref(), Ok(&b"hush"[..]));
+        let mut sheet = Sheet::default();
+        sheet.json("stored", &sealed);
+        sheet.is(expect_test::expect![[r#"
+            stored: {"key_version":1,"text":"5R3r6PwwDSKeNOGO/0itL9yCgN8/hZaMqaYActHgAqFRHhudaQ8YUVIwnWU"}
+        "#]]);
+        // A nonce of 24 bytes, the secret, a tag of 16 bytes, in Base64 without padding.
+        let new = Sealed::seal(&keys, b"here", b"hush");
+        assert_eq!((new.key_version, new.text.len()), (1, sealed.text.len()));
     }
 }

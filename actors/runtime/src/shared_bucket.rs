@@ -37,7 +37,7 @@ pub struct BucketState {
 /// saved.
 #[derive(Debug)]
 pub struct SharedBucket {
-    limiter: RateLimiter<NotKeyed, SharedState, EngineClock, NoOpMiddleware<Nanos>>,
+    limiter: RateLimiter<NotKeyed, SharedState, LimiterClock, NoOpMiddleware<Nanos>>,
     state: SharedState,
     /// The engine time that the limiter counts from, in nanoseconds since the epoch.
     start_ns: u64,
@@ -73,9 +73,9 @@ impl StateStore for SharedState {
 
 /// Engine time as a clock of `governor`.
 #[derive(Debug, Clone)]
-struct EngineClock(Clock);
+struct LimiterClock(Clock);
 
-impl GovernorClock for EngineClock {
+impl GovernorClock for LimiterClock {
     type Instant = Nanos;
 
     fn now(&self) -> Nanos {
@@ -105,7 +105,7 @@ impl SharedBucket {
         let quota = Quota::with_period(token)?.allow_burst(limit);
         let state = SharedState::default();
         let start_ns = nanos(clock.now());
-        let limiter = RateLimiter::new(quota, state.clone(), EngineClock(clock.clone()));
+        let limiter = RateLimiter::new(quota, state.clone(), LimiterClock(clock.clone()));
         let token_ns = u64::try_from(token.as_nanos()).unwrap_or(u64::MAX);
         let bucket = Self { limiter, state, start_ns, limit, window, token_ns };
         if let Some(full_at_ns) = full_at_ns {

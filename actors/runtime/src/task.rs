@@ -2,6 +2,8 @@
 //!
 //! Both give tokio one type of task each, whatever the work is. The compiler translates a thousand
 //! lines of tokio for each type of task. A hundred kinds of reads and changes come through here.
+//!
+//! A thread that computes without pause lowers its own priority.
 
 use postrider_domain::{Unavailable, UnavailableReason};
 use tokio::sync::oneshot;
@@ -51,6 +53,24 @@ pub fn blocking<T: Send + 'static, W: FnOnce() -> T + Send + 'static>(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the work did not end")]
 pub struct Lost;
+
+/// The niceness of a thread that computes without pause. Beside a thread of the usual priority it
+/// gets about a tenth of a core.
+#[cfg(target_os = "linux")]
+pub(crate) const NICENESS: i32 = 10;
+
+/// Lowers the priority of this thread. Only a privileged thread gets its priority back.
+#[cfg(target_os = "linux")]
+pub fn lower_priority() {
+    // On Linux a niceness belongs to a thread. Work at the usual priority is right too.
+    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
+        tracing::debug!(%error, "a thread runs at the usual priority");
+    }
+}
+
+/// Does nothing: elsewhere a niceness belongs to the whole process.
+#[cfg(not(target_os = "linux"))]
+pub const fn lower_priority() {}
 
 #[cfg(test)]
 mod tests {

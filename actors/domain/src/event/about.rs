@@ -6,7 +6,7 @@
 //! by it compares the text.
 
 use super::PublicEvent;
-use super::message_step::MessageStep;
+use super::message::MessageStep;
 use crate::{Phone, UserId, id, json};
 
 /// The number of bytes of a text in the index.
@@ -17,44 +17,45 @@ const MOMENT_BYTES: usize = 24;
 /// Returns the hash of a text that can identify one thing. It is on disk and must not change.
 #[must_use]
 pub fn about_hash(text: &str) -> Option<u32> {
-    if !names_one(text) {
+    if !identifies_one(text) {
         return None;
     }
     Some(match (text.parse::<Phone>(), id::bytes_of(text)) {
-        (Ok(phone), _) => of_phone(phone),
-        (_, Some(id)) => of_id(&id),
+        (Ok(phone), _) => phone_hash(phone),
+        (_, Some(id)) => id_hash(&id),
         // FNV-1a: the hash must be the same in every version. It need not resist attacks, because
         // users who make texts of one hash slow only their own searches.
-        _ => mixed(text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        _ => spread_bits(text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         })),
     })
 }
 
 /// Names have a digit or an `@` and no space, or are ids of users. Moments do not name anything.
-fn names_one(text: &str) -> bool {
+fn identifies_one(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_moment = || bytes.len() == MOMENT_BYTES && bytes[10] == b'T' && bytes.ends_with(b"Z");
     TEXT_BYTES.contains(&bytes.len())
-        && (bytes.iter().any(|byte| byte.is_ascii_digit() || *byte == b'@') || UserId::is_one(text))
+        && (bytes.iter().any(|byte| byte.is_ascii_digit() || *byte == b'@')
+            || UserId::is_valid(text))
         && !bytes.iter().any(u8::is_ascii_whitespace)
         && !is_moment()
 }
 
 /// All forms of a phone have one hash.
-fn of_phone(phone: Phone) -> u32 {
-    mixed(phone.canonical().as_u64())
+fn phone_hash(phone: Phone) -> u32 {
+    spread_bits(phone.canonical().as_u64())
 }
 
 /// Returns the hash of an id without its kind: a code's message has the code's id but another
 /// prefix.
-fn of_id(id: &[u8; 16]) -> u32 {
+fn id_hash(id: &[u8; 16]) -> u32 {
     let number = u128::from_be_bytes(*id);
-    mixed((number as u64) ^ ((number >> 64) as u64).rotate_left(29))
+    spread_bits((number as u64) ^ ((number >> 64) as u64).rotate_left(29))
 }
 
 /// Spreads the bits over the hash, of which an index uses the upper ones.
-const fn mixed(bits: u64) -> u32 {
+const fn spread_bits(bits: u64) -> u32 {
     let bits = (bits ^ bits >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ bits >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (bits >> 32) as u32
@@ -69,8 +70,8 @@ impl PublicEvent {
             | Self::OtpVerified { request_id, phone }
             | Self::OtpExpired { request_id, phone }
             | Self::OtpFailed { request_id, phone, .. } => {
-                take(of_id(request_id.as_bytes()));
-                phone.known().into_iter().map(of_phone).for_each(take);
+                take(id_hash(request_id.as_bytes()));
+                phone.known().into_iter().map(phone_hash).for_each(take);
             }
             Self::Noted { event, notes } => {
                 event.about(take);
@@ -90,10 +91,10 @@ impl PublicEvent {
 
 impl MessageStep {
     fn about(&self, take: &mut dyn FnMut(u32)) {
-        take(of_id(self.message_id.as_bytes()));
-        take(of_id(self.number_id.as_bytes()));
+        take(id_hash(self.message_id.as_bytes()));
+        take(id_hash(self.number_id.as_bytes()));
         let to = match self.to.phone() {
-            Some(phone) => phone.known().map(of_phone),
+            Some(phone) => phone.known().map(phone_hash),
             None => self.to.user_id().and_then(|user| about_hash(user.as_str())),
         };
         let template = self.template.iter().flat_map(|it| [&*it.name, &*it.language]);

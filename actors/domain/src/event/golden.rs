@@ -7,7 +7,7 @@ use crate::code::{CodeLength, Expiry};
 use crate::fuzz::edited;
 use crate::golden::{AT, Sheet, UNIQUE};
 use crate::{MessageId, Phone};
-use message_step::tests::steps;
+use message::tests::steps;
 
 fn request() -> RequestId {
     RequestId::from_parts(AT, UNIQUE)

@@ -1,13 +1,19 @@
-//! Pure: the payloads of the events of messages: of numbers, broadcasts and mails.
+//! Pure: the events of messages: their payloads, and the stored form of a single message's.
+//!
+//! A single message through a number has at least two events, so their size counts. A
+//! [`MessageStep`] has fifty bytes and the name of the template; the JSON of [`MessageData`] 230.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::fields;
+use super::EventKind;
+use super::payload::as_text;
+use crate::template::TemplateName;
 use crate::{
-    BroadcastId, ContactId, ConversationId, MediaId, MessageId, NumberId, Timestamp, UserId,
+    BroadcastId, ContactId, ConversationId, MediaId, MessageId, MessageKind, NumberId, PartyId,
+    Timestamp, UserId,
 };
 
 /// A message that goes out.
@@ -129,7 +135,7 @@ pub struct MessageReceivedData {
     /// of a place; empty where its type says all.
     pub text: Box<str>,
     /// When it was written.
-    #[serde(serialize_with = "fields::text")]
+    #[serde(serialize_with = "as_text")]
     #[cfg_attr(feature = "schema", schema(value_type = String, format = DateTime))]
     pub at: Timestamp,
     /// The advertisement that it was written from.
@@ -206,4 +212,233 @@ pub struct ReferralData {
     /// The provider's id of the click, which conversions are reported with, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ctwa_clid: Option<Box<str>>,
+}
+
+/// An event of a single message. The order of the fields is part of the format on disk; so is the
+/// order of the fields of [`TemplateName`] and [`MessageErrorData`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageStep {
+    /// The step: `message.queued` and the types that follow it.
+    pub kind: EventKind,
+    /// The message.
+    pub message_id: MessageId,
+    /// The recipient.
+    pub to: PartyId,
+    /// The kind of the message.
+    pub r#type: MessageKind,
+    /// The template from which it is made.
+    pub template: Option<TemplateName>,
+    /// The reason for its failure.
+    pub error: Option<MessageErrorData>,
+    /// The number that it leaves through.
+    pub number_id: NumberId,
+    /// The sender's name for it.
+    pub reference: Option<String>,
+    /// The sender's data about it.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl MessageStep {
+    /// Returns the status as the payload spells it, or `None` if the type is no such event.
+    pub(super) const fn status(&self) -> Option<&'static str> {
+        Some(match self.kind {
+            EventKind::MessageQueued => "queued",
+            EventKind::MessageSent => "sent",
+            EventKind::MessageHeld => "held",
+            EventKind::MessageDelivered => "delivered",
+            EventKind::MessageRead => "read",
+            EventKind::MessageFailed => "failed",
+            _ => return None,
+        })
+    }
+
+    /// Returns the payload.
+    pub(super) fn data(&self) -> MessageData {
+        let named = |it: TemplateName| MessageTemplateData { name: it.name, language: it.language };
+        MessageData {
+            message_id: self.message_id,
+            broadcast_id: None,
+            to: self.to.phone().map(|phone| phone.to_string()),
+            recipient: self.to.user_id().cloned(),
+            r#type: Some(self.r#type.as_str()),
+            status: self.status().unwrap_or_default(),
+            template: self.template.clone().map(named),
+            error: self.error.clone(),
+            number_id: Some(self.number_id),
+            reference: self.reference.clone(),
+            metadata: (!self.metadata.is_empty()).then(|| self.metadata.clone()),
+        }
+    }
+
+    /// Returns the approximate length of the payload as JSON, in bytes, without escapes.
+    pub(super) fn data_len(&self) -> usize {
+        // Beside the texts, each part has names, quotes and separators; an error has its code.
+        let to = self.to.user_id().map_or(14, |user| 7 + user.as_str().len());
+        let words = self.r#type.as_str().len() + self.status().map_or(0, str::len);
+        let template = self.template.as_ref();
+        let template = template.map_or(0, |it| 37 + it.name.len() + it.language.len());
+        let error = self.error.as_ref();
+        let error = error.map_or(0, |it| 48 + it.reason.len() + it.details.len());
+        let reference = self.reference.as_ref().map_or(0, |it| 15 + it.len());
+        let metadata = self.metadata.iter().map(|(key, value)| key.len() + value.len() + 6);
+        let metadata = if self.metadata.is_empty() { 0 } else { 14 + metadata.sum::<usize>() };
+        122 + to + words + template + error + reference + metadata
+    }
+
+    /// Returns whether one of the payload's values may be this text. A search calls it for every
+    /// message, so no payload is made for it.
+    #[must_use]
+    pub fn may_have(&self, text: &str) -> bool {
+        let of_ids = || {
+            text.parse() == Ok(self.message_id)
+                || text.parse() == Ok(self.number_id)
+                || text.parse().as_ref() == Ok(&self.to)
+        };
+        let of_words = || text == self.r#type.as_str() || Some(text) == self.status();
+        let of_template =
+            || self.template.as_ref().is_some_and(|it| *it.name == *text || *it.language == *text);
+        let of_error =
+            || self.error.as_ref().is_some_and(|it| *it.reason == *text || *it.details == *text);
+        let of_notes = || {
+            self.reference.as_deref() == Some(text)
+                || self.metadata.values().any(|value| value == text)
+        };
+        of_ids() || of_words() || of_template() || of_error() || of_notes()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::event::{LogEntry, PublicEvent};
+    use crate::golden::{AT, Sheet, UNIQUE};
+
+    /// Returns events of single messages in their own stored form.
+    pub(in crate::event) fn steps() -> impl Iterator<Item = (&'static str, Box<MessageStep>)> {
+        let queued = MessageStep {
+            kind: EventKind::MessageQueued,
+            message_id: MessageId::from_parts(AT, UNIQUE),
+            to: "+15550123456".parse().unwrap(),
+            r#type: MessageKind::Template,
+            template: Some(TemplateName { name: "offer".into(), language: "en".into() }),
+            error: None,
+            number_id: NumberId::from_parts(AT, UNIQUE + 1),
+            reference: None,
+            metadata: [].into(),
+        };
+        let user: crate::UserId = "US.13491208".parse().unwrap();
+        let error = MessageErrorData {
+            reason: "channel_refused".into(),
+            code: Some(131_026),
+            details: "no such phone".into(),
+        };
+        let late = MessageErrorData {
+            reason: "not_sent_in_time".into(),
+            code: None,
+            details: "too late".into(),
+        };
+        let late =
+            MessageStep { kind: EventKind::MessageFailed, error: Some(late), ..queued.clone() };
+        let failed = MessageStep {
+            kind: EventKind::MessageFailed,
+            to: user.into(),
+            r#type: MessageKind::Text,
+            template: None,
+            error: Some(error),
+            reference: Some("order-7".to_owned()),
+            metadata: [("é".to_owned(), "1".to_owned())].into(),
+            ..queued.clone()
+        };
+        [("message queued", queued), ("message late", late), ("message failed", failed)]
+            .into_iter()
+            .map(|(name, step)| (name, Box::new(step)))
+    }
+
+    #[test]
+    fn events_of_a_message_have_the_payload_that_they_always_had() {
+        let mut sheet = Sheet::default();
+        for (_, step) in steps() {
+            let event = PublicEvent::Message(step.clone());
+            let data = event.data();
+            sheet.plain(event.kind(), &data.to_string());
+            assert_eq!(event.subject(), Some(step.to.to_string()));
+            let values = ["message_id", "type", "status", "number_id"].map(|it| data[it].clone());
+            for value in values.iter().chain(data.get("to")).chain(data.get("recipient")) {
+                assert!(step.may_have(value.as_str().unwrap()), "{value}");
+            }
+            assert!(!step.may_have("+15550123457") && !step.may_have(""));
+        }
+        let failed = steps().last().unwrap().1;
+        for text in ["channel_refused", "no such phone", "order-7", "1"] {
+            assert!(failed.may_have(text), "{text}");
+        }
+        let queued = steps().next().unwrap().1;
+        assert!(queued.may_have("offer") && queued.may_have("en"));
+        sheet.is(expect![[r#"
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28b","status":"queued","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
+        message.failed: {"error":{"code":null,"details":"too late","reason":"not_sent_in_time"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28b","status":"failed","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
+        message.failed: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","metadata":{"é":"1"},"number_id":"num_01hf7yat3v041061050r3gg28b","recipient":"US.13491208","reference":"order-7","status":"failed","type":"text"}
+    "#]]);
+    }
+
+    /// A page of events ends by this length, whatever the name of a template.
+    #[test]
+    fn the_length_of_a_payload_is_known_without_its_json() {
+        let name = TemplateName { name: "n".repeat(512).into(), language: "pt_BR".into() };
+        let long = |step: &MessageStep| {
+            let notes: Vec<_> = (10..30).map(|key| (key.to_string(), "v".repeat(500))).collect();
+            let to: crate::UserId = format!("US.{}", "1".repeat(60)).parse().unwrap();
+            MessageStep {
+                template: Some(name.clone()),
+                to: to.into(),
+                reference: Some("r".repeat(200)),
+                metadata: notes.into_iter().collect(),
+                ..step.clone()
+            }
+        };
+        for (_, step) in steps() {
+            for step in [Box::new(long(&step)), step] {
+                let event = PublicEvent::Message(step);
+                let (json, known) = (event.data().to_string(), event.data_len());
+                assert!(json.len().abs_diff(known) < 10, "{known} of {}: {json}", json.len());
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_message_that_goes_out_is_one() {
+        for (_, step) in steps() {
+            let mut bytes = Vec::new();
+            let event = PublicEvent::Message(step);
+            LogEntry { at: Timestamp::from_millis(0), event }.encode_into(&mut bytes);
+            let kinds = (0..40).filter(|kind| {
+                bytes[2] = *kind;
+                LogEntry::decode_all(&bytes).all(|entry| entry.is_ok())
+            });
+            assert_eq!(kinds.collect::<Vec<_>>(), [16, 17, 18, 19, 20, 37]);
+        }
+    }
+
+    #[test]
+    fn the_kinds_of_messages_keep_their_numbers() {
+        let mut sheet = Sheet::default();
+        for word in MessageKind::WORDS {
+            sheet.postcard(word, &word.parse::<MessageKind>().unwrap());
+        }
+        sheet.is(expect![[r#"
+        template: 00
+        text: 01
+        image: 02
+        video: 03
+        document: 04
+        audio: 05
+        sticker: 06
+        location: 07
+        contacts: 08
+        reaction: 09
+        interactive: 0a
+    "#]]);
+    }
 }

@@ -1,12 +1,11 @@
-//! Pure: the payloads of the events of one-time passwords.
+//! Pure: the payloads of the events of one-time passwords, and the notes of a request.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::chain::{OtpChannel, TryStatus};
-use super::decision::OtpDecision;
-use super::fields;
+use super::payload::{as_text, phone_or_null, text_or_null};
 use crate::{ContactId, NumberId, Phone, RequestId, Timestamp};
 
 /// What is known of a request beside its own fields. Every event and row about it shows it.
@@ -31,7 +30,7 @@ pub struct OtpNotes {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub contact_id: Option<ContactId>,
-    /// What is not shown in events.
+    /// The notes that events do not show.
     #[serde(rename = "_", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(ignore))]
     pub own: Option<Box<OtpOwnNotes>>,
@@ -124,11 +123,11 @@ pub struct OtpSentData {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub request_id: RequestId,
     /// Where it goes, in E.164; null of a code that any phone may send.
-    #[serde(serialize_with = "fields::phone")]
+    #[serde(serialize_with = "phone_or_null")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub phone: Phone,
     /// When the code stops being valid.
-    #[serde(serialize_with = "fields::text")]
+    #[serde(serialize_with = "as_text")]
     #[cfg_attr(feature = "schema", schema(value_type = String, format = DateTime))]
     pub expires_at: Timestamp,
     /// Whether it was sent before, and now once more.
@@ -158,7 +157,7 @@ pub struct OtpData {
     pub request_id: RequestId,
     /// Where it went, or who sent it, in E.164; null of a code that anybody may send until somebody
     /// has, and of a person whose phone the channel hides.
-    #[serde(serialize_with = "fields::phone")]
+    #[serde(serialize_with = "phone_or_null")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
     pub phone: Phone,
     /// The channel that delivered it, of a request with a chain: `messaging`, `sms` or `email`.
@@ -209,7 +208,7 @@ pub struct OtpFailedData {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub request_id: RequestId,
     /// Where it was to go, in E.164.
-    #[serde(serialize_with = "fields::text")]
+    #[serde(serialize_with = "as_text")]
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub phone: Phone,
     /// `max_attempts`, `channel_refused` or `not_sent_in_time`.
@@ -242,7 +241,7 @@ pub struct OtpPumpingData {
     /// Codes of this hour that were not submitted.
     pub unverified: u32,
     /// When the hour began.
-    #[serde(serialize_with = "fields::text")]
+    #[serde(serialize_with = "as_text")]
     #[cfg_attr(feature = "schema", schema(value_type = String, format = DateTime))]
     pub hour: Timestamp,
     /// Whether more are refused.
@@ -257,7 +256,7 @@ pub struct OtpTryStartedData {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub request_id: RequestId,
     /// Where the code goes, in E.164.
-    #[serde(serialize_with = "fields::text")]
+    #[serde(serialize_with = "as_text")]
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub phone: Phone,
     /// Which of the request's tries, from 1.
@@ -288,7 +287,7 @@ pub struct OtpTryEndedData {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub request_id: RequestId,
     /// Where the code goes, in E.164.
-    #[serde(serialize_with = "fields::text")]
+    #[serde(serialize_with = "as_text")]
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub phone: Phone,
     /// Which of the request's tries, from 1.
@@ -316,4 +315,65 @@ pub struct OtpTryEndedData {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub number_id: Option<NumberId>,
+}
+
+/// The decision on a send to a destination whose codes are rarely verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OtpDecision {
+    /// The workspace lists the destination as safe.
+    Allowed,
+    /// It is one of the few that are sent, to notice that the destination has recovered.
+    Probe,
+    /// It was not sent.
+    Refused,
+    /// It was sent, because the guard only reports.
+    WouldRefuse,
+}
+
+impl OtpDecision {
+    /// All decisions.
+    pub const ALL: [Self; 4] = [Self::Allowed, Self::Probe, Self::Refused, Self::WouldRefuse];
+
+    /// Returns the decision of this word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|decision| decision.as_str() == word)
+    }
+
+    /// Returns the decision's word in events and rows.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Probe => "probe",
+            Self::Refused => "refused",
+            Self::WouldRefuse => "would_refuse",
+        }
+    }
+}
+
+/// Why a one-time password was let through or refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct OtpDecidedData {
+    /// The request; null where it was refused, so that there is none.
+    #[serde(serialize_with = "text_or_null")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, required))]
+    pub request_id: Option<RequestId>,
+    /// Where it goes, in E.164.
+    #[serde(serialize_with = "as_text")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub phone: Phone,
+    /// The destination that is limited: a calling code, or one and the next three digits.
+    pub prefix: String,
+    /// `country` where that is a calling code, else `prefix`.
+    pub rule: &'static str,
+    /// How many codes to it have ended within the window; of a country, without those of its
+    /// regions that are limited themselves.
+    pub sent: u32,
+    /// How many of them were verified.
+    pub verified: u32,
+    /// `allowed` (a safe destination), `probe`, `refused` or `would_refuse`.
+    pub decision: &'static str,
 }

@@ -7,21 +7,18 @@
 use serde::{Deserialize, Serialize};
 
 use super::PublicEvent;
-use super::broadcast::{BroadcastCompletedData, BroadcastData};
-use super::contact::{ContactData, ContactMergedData, OptedInData, OptedOutData};
-use super::conversation::ConversationData;
-use super::decision::OtpDecidedData;
-use super::media::MediaData;
 use super::message::{MessageData, MessageReceivedData};
-use super::number::{
-    ChannelErrorData, ChannelIgnoredData, LimitFreedData, LimitReachedData, NumberChangedData,
-    NumberData, NumberStoppedData,
-};
 use super::otp::{
-    OtpData, OtpFailedData, OtpPumpingData, OtpSentData, OtpTryEndedData, OtpTryStartedData,
+    OtpData, OtpDecidedData, OtpFailedData, OtpPumpingData, OtpSentData, OtpTryEndedData,
+    OtpTryStartedData,
 };
-use super::template::{TemplateCategoryData, TemplateQualityData, TemplateStatusData};
-use super::webhook::{WebhookData, WebhookDisabledData};
+use super::payload::{
+    BroadcastCompletedData, BroadcastData, ChannelErrorData, ChannelIgnoredData, ContactData,
+    ContactMergedData, ConversationData, LimitFreedData, LimitReachedData, MediaData,
+    NumberChangedData, NumberData, NumberStoppedData, OptedInData, OptedOutData,
+    TemplateCategoryData, TemplateQualityData, TemplateStatusData, WebhookData,
+    WebhookDisabledData,
+};
 
 /// Schemas of an OpenAPI document with their names.
 #[cfg(feature = "schema")]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::places::Places;
+use super::placeholders::Placeholders;
 use super::{Misfit, TemplateCategory};
 
 /// The maximum number of characters of a header's or footer's text.
@@ -90,7 +90,7 @@ fn check_text(component: &Value, chars_max: usize, path: &str) -> Result<(), Mis
     if !(1..=chars_max).contains(&text.chars().count()) {
         return Err(Misfit::new(path, format!("must be a text of 1 to {chars_max} characters")));
     }
-    if !Places::of(text).are_complete(text) {
+    if !Placeholders::of(text).are_complete(text) {
         let rule = "must number its places from {{1}} on, or name each of them";
         return Err(Misfit::new(path, rule));
     }

@@ -7,21 +7,19 @@
 //! **Engine time** is real time, plus the offset by which the sandbox moved it forward, plus the
 //! lead. The lead is set at the start, so that engine time is not behind the last durable moment.
 //! Expiries, windows, buckets, paces, ids and event times read engine time. It never goes back.
-
-mod source;
+//!
+//! The source of the time is the clocks of the machine, or clocks that tests drive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use postrider_domain::Timestamp;
 use tokio::sync::watch;
 
-use postrider_domain::Timestamp;
-
 use crate::flow::clock_discipline::{Discipline, StepChange};
-use source::{ManualClocks, Source, SystemClocks};
 
 /// The longest time between two looks at the clock while sleeping.
 ///
@@ -78,7 +76,7 @@ pub struct Clock {
 
 #[derive(Debug)]
 struct Inner {
-    source: Source,
+    source: TimeSource,
     options: ClockOptions,
     discipline: ArcSwap<Discipline>,
     /// Locked by the thread that compares with the wall clock.
@@ -108,16 +106,16 @@ impl Clock {
     /// Returns the system's clock.
     #[must_use]
     pub fn with_options(options: ClockOptions) -> Self {
-        Self::with(Source::System(SystemClocks::start()), options)
+        Self::with(TimeSource::System(SystemClocks::start()), options)
     }
 
     /// Creates a clock that stays at `start` until it is advanced, for tests.
     #[must_use]
     pub fn manual(start: Timestamp) -> Self {
-        Self::with(Source::Manual(ManualClocks::at(start.as_millis())), ClockOptions::default())
+        Self::with(TimeSource::Manual(ManualClocks::at(start.as_millis())), ClockOptions::default())
     }
 
-    fn with(source: Source, options: ClockOptions) -> Self {
+    fn with(source: TimeSource, options: ClockOptions) -> Self {
         let discipline = Discipline::new(source.mono_ms(), source.wall_ms(), millis(options.step));
         let inner = Inner {
             source,
@@ -315,7 +313,7 @@ impl Clock {
     /// Lets time pass for a manual clock, as it does while no engine runs. It wakes nobody.
     #[cfg(any(test, feature = "testing"))]
     pub fn pass(&self, step: Duration) {
-        if let Source::Manual(clocks) = &self.inner.source {
+        if let TimeSource::Manual(clocks) = &self.inner.source {
             clocks.pass(millis(step));
         }
     }
@@ -323,7 +321,7 @@ impl Clock {
     /// Sets the wall clock of a manual clock, as an administrator or a time daemon does.
     #[cfg(any(test, feature = "testing"))]
     pub fn set_wall(&self, wall: Timestamp) {
-        if let Source::Manual(clocks) = &self.inner.source {
+        if let TimeSource::Manual(clocks) = &self.inner.source {
             clocks.set_wall(wall.as_millis());
         }
     }
@@ -362,6 +360,113 @@ impl Stopwatch {
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
+    }
+}
+
+/// The source of the time, in milliseconds.
+#[derive(Debug)]
+enum TimeSource {
+    /// The clocks of the machine.
+    System(SystemClocks),
+    /// Clocks that stay until they are moved.
+    Manual(ManualClocks),
+}
+
+impl TimeSource {
+    /// Returns the clock that only runs forward, at a steady rate, from an arbitrary start.
+    fn mono_ms(&self) -> u64 {
+        match self {
+            Self::System(clocks) => clocks.mono_ms(),
+            Self::Manual(clocks) => clocks.mono_ms(),
+        }
+    }
+
+    /// Returns the clock that people set, since the Unix epoch. It can step.
+    fn wall_ms(&self) -> u64 {
+        match self {
+            Self::System(_) => system_wall_ms(),
+            Self::Manual(clocks) => clocks.wall_ms(),
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the one place that reads the system's clock")]
+fn system_wall_ms() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    // A clock before 1970 was never set: the wall clock then shows the epoch.
+    since_epoch.map_or(0, |elapsed| u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The monotonic clock of the machine.
+///
+/// On Linux it counts the time in which the machine was suspended, so that a laptop that wakes does
+/// not have to catch up.
+#[derive(Debug)]
+#[cfg(target_os = "linux")]
+struct SystemClocks;
+
+#[cfg(target_os = "linux")]
+impl SystemClocks {
+    fn start() -> Self {
+        Self
+    }
+
+    fn mono_ms(&self) -> u64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        // The system counts from its boot, so neither part is negative.
+        now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
+    }
+}
+
+/// The monotonic clock of the machine.
+#[derive(Debug)]
+#[cfg(not(target_os = "linux"))]
+struct SystemClocks(std::time::Instant);
+
+#[cfg(not(target_os = "linux"))]
+impl SystemClocks {
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
+    fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    fn mono_ms(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Clocks that stay at their time until they are moved.
+#[derive(Debug)]
+struct ManualClocks {
+    mono_ms: AtomicU64,
+    wall_ms: AtomicU64,
+}
+
+impl ManualClocks {
+    fn at(wall_ms: u64) -> Self {
+        // The monotonic clock is far from 0, so that a test can set the wall clock back.
+        Self { mono_ms: AtomicU64::new(1 << 40), wall_ms: AtomicU64::new(wall_ms) }
+    }
+
+    fn mono_ms(&self) -> u64 {
+        self.mono_ms.load(Ordering::Relaxed)
+    }
+
+    fn wall_ms(&self) -> u64 {
+        self.wall_ms.load(Ordering::Relaxed)
+    }
+
+    /// Lets time pass: both clocks run.
+    #[cfg(any(test, feature = "testing"))]
+    fn pass(&self, ms: u64) {
+        self.mono_ms.fetch_add(ms, Ordering::Relaxed);
+        self.wall_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// Sets the wall clock, as an administrator does.
+    #[cfg(any(test, feature = "testing"))]
+    fn set_wall(&self, wall_ms: u64) {
+        self.wall_ms.store(wall_ms, Ordering::Relaxed);
     }
 }
 

@@ -11,7 +11,7 @@ pub mod concurrency;
 pub mod scan_queue;
 pub mod token_bucket;
 
-pub use backoff::{Backoff, jittered};
+pub use backoff::{Backoff, RestartPolicy, jittered};
 pub use breaker::{BreakerPolicy, CircuitBreaker, Passage, Trip};
 pub use concurrency::{AimdLimit, GradientLimit};
 pub use scan_queue::{ScanBounds, ScanQueue};

@@ -28,13 +28,13 @@ pub struct ScanQueue<K, J> {
     share: usize,
     running: usize,
     waiting: usize,
-    owners: HashMap<K, Owner<J>>,
+    owners: HashMap<K, ScanOwner<J>>,
     /// The waiting owners, in the order of their turns; each is in it once.
     turns: VecDeque<K>,
 }
 
 #[derive(Debug)]
-struct Owner<J> {
+struct ScanOwner<J> {
     running: usize,
     waiting: VecDeque<J>,
 }
@@ -70,7 +70,7 @@ impl<K: Clone + Eq + Hash, J> ScanQueue<K, J> {
         if of_owner == 0 {
             self.turns.push_back(owner.clone());
         }
-        let new = || Owner { running: 0, waiting: VecDeque::new() };
+        let new = || ScanOwner { running: 0, waiting: VecDeque::new() };
         self.owners.entry(owner.clone()).or_insert_with(new).waiting.push_back(scan);
         self.waiting += 1;
         Ok(())

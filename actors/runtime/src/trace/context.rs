@@ -1,9 +1,14 @@
-//! Pure: the ids of a span and its trace, and the header that carries them.
+//! Pure: the ids of a span and its trace, the header with them, and the spans of recent messages.
 
+use std::collections::VecDeque;
 use std::fmt;
+
+use hashbrown::HashMap;
 
 /// The bit of the header's flags by which the caller follows the request.
 const SAMPLED: u8 = 1;
+/// The maximum number of remembered subjects; the oldest is forgotten first.
+const REMEMBERED_MAX: usize = 4096;
 
 /// A span of a trace, by their ids.
 ///
@@ -80,6 +85,49 @@ fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
+/// The subject with which a trace continues after its request, by its id.
+///
+/// It is a message or a request for a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Subject([u8; 16]);
+
+impl From<[u8; 16]> for Subject {
+    fn from(id: [u8; 16]) -> Self {
+        Self(id)
+    }
+}
+
+/// The remembered subjects.
+#[derive(Debug, Default)]
+pub(super) struct Subjects {
+    contexts: HashMap<Subject, TraceContext>,
+    /// The subjects in the order in which they came.
+    order: VecDeque<Subject>,
+}
+
+impl Subjects {
+    pub(super) fn is_empty(&self) -> bool {
+        self.contexts.is_empty()
+    }
+
+    /// Records the span of a subject. A later span, such as that of a resend, takes its place.
+    pub(super) fn note(&mut self, subject: Subject, context: TraceContext) {
+        if self.contexts.insert(subject, context).is_some() {
+            return;
+        }
+        self.order.push_back(subject);
+        if self.order.len() > REMEMBERED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.contexts.remove(&oldest);
+        }
+    }
+
+    pub(super) fn get(&self, subject: Subject) -> Option<TraceContext> {
+        self.contexts.get(&subject).copied()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +167,20 @@ mod tests {
         ] {
             assert_eq!(TraceContext::parse(&header), None, "{header}");
         }
+    }
+
+    #[test]
+    fn the_newest_subjects_are_remembered() {
+        let mut subjects = Subjects::default();
+        let subject = |number: usize| Subject((number as u128).to_be_bytes());
+        let context = |span: u8| TraceContext::new([1; 16], [span; 8]);
+        for number in 0..=REMEMBERED_MAX {
+            subjects.note(subject(number), context(1));
+        }
+        assert_eq!(subjects.get(subject(0)), None, "the oldest is forgotten");
+        assert_eq!(subjects.get(subject(1)), Some(context(1)));
+        subjects.note(subject(1), context(2));
+        assert_eq!(subjects.get(subject(1)), Some(context(2)), "a later one takes its place");
+        assert_eq!((subjects.contexts.len(), subjects.order.len()), (4096, 4096));
     }
 }

@@ -2,21 +2,19 @@
 
 use serde_json::json;
 
-use crate::event::message::{MessageErrorData, MessageTemplateData};
-use crate::event::otp::OtpNotes;
+use crate::event::OtpFailure;
+use crate::event::message::{
+    MessageContextData, MessageErrorData, MessageTemplateData, ReceivedMediaData, ReferralData,
+};
+use crate::event::otp::{OtpDecision, OtpNotes};
+use crate::event::payload::CompletedCounts;
 use crate::event::table::*;
-use crate::event::{OtpFailure, broadcast::CompletedCounts};
 use crate::golden::{AT, UNIQUE};
 use crate::template::{TemplateCategory, TemplateQuality, TemplateStatus};
 use crate::{
-    BroadcastId, ContactId, ContactName, ConversationId, Email, MessageId, NumberId, OptOutSource,
-    Phone, RequestId, SenderNotes, Tags, WebhookId,
+    BroadcastId, ContactId, ContactName, ConversationId, Email, MediaId, MessageId, NumberId,
+    OptOutSource, Phone, RequestId, SenderNotes, Tags, WebhookId,
 };
-
-mod files;
-mod newest;
-
-use files::{media, received, received_file, received_place};
 
 fn phone() -> Phone {
     "+15550123456".parse().unwrap()
@@ -209,6 +207,115 @@ fn template_quality() -> EventData {
     })
 }
 
+fn received() -> MessageReceivedData {
+    let referral = ReferralData {
+        source_type: "ad".into(),
+        source_id: "42".into(),
+        headline: Some("Spring".into()),
+        body: None,
+        source_url: None,
+        ctwa_clid: None,
+    };
+    MessageReceivedData {
+        message_id: MessageId::from_parts(AT, UNIQUE),
+        conversation_id: ConversationId::from_parts(AT, UNIQUE),
+        contact_id: ContactId::from_parts(AT, UNIQUE),
+        number_id: Some(NumberId::from_parts(AT, UNIQUE)),
+        channel: None,
+        from: Some(phone().to_string()),
+        user_id: None,
+        username: None,
+        subject: None,
+        name: Some("Ann".into()),
+        r#type: "text".into(),
+        text: "Hi".into(),
+        at: AT,
+        referral: Some(referral),
+        media: None,
+        content: None,
+        content_truncated: false,
+        context: None,
+    }
+}
+
+fn received_file() -> MessageReceivedData {
+    let media = ReceivedMediaData {
+        media_id: MediaId::from_parts(AT, UNIQUE),
+        mime_type: "image/png".to_owned(),
+        filename: Some("é.png".to_owned()),
+        state: "pending",
+    };
+    MessageReceivedData { media: Some(media), r#type: "image".into(), ..received() }
+}
+
+fn received_place() -> MessageReceivedData {
+    let referral = ReferralData {
+        source_type: "ad".into(),
+        source_id: "42".into(),
+        headline: None,
+        body: Some("é".into()),
+        source_url: Some("https://ad.example.com".into()),
+        ctwa_clid: Some("c1".into()),
+    };
+    let message_id = Some(MessageId::from_parts(AT, UNIQUE));
+    MessageReceivedData {
+        r#type: "location".into(),
+        referral: Some(referral),
+        content: Some(json!({"latitude": 1.5, "longitude": -2, "name": "é"})),
+        content_truncated: true,
+        context: Some(MessageContextData { message_id, forwarded: true }),
+        ..received()
+    }
+}
+
+fn media(error: Option<Box<str>>) -> MediaData {
+    let is_there = error.is_none();
+    MediaData {
+        media_id: MediaId::from_parts(AT, UNIQUE),
+        message_id: Some(MessageId::from_parts(AT, UNIQUE)),
+        mime_type: "image/png".to_owned(),
+        filename: Some("é.png".to_owned()),
+        size: is_there.then_some(3),
+        sha256: is_there.then(|| "ba78".to_owned()),
+        error,
+    }
+}
+
+/// The newest event types, in the order of their rows.
+fn newest() -> Vec<EventData> {
+    vec![
+        template_category(),
+        template_quality(),
+        EventData::MediaReady(media(None)),
+        EventData::MediaFailed(media(Some("refused".into()))),
+        EventData::MessageHeld(message("held")),
+        EventData::NumberChanged(NumberChangedData {
+            number_id: NumberId::from_parts(AT, UNIQUE),
+            field: "pace",
+            previous: Some("80".into()),
+            value: "1000".into(),
+        }),
+        EventData::NumberLimitReached(LimitReachedData {
+            portfolio_id: "107".into(),
+            daily_recipients: Some(250),
+            frees_at: Some(AT),
+        }),
+        EventData::NumberLimitFreed(LimitFreedData {
+            portfolio_id: "107".into(),
+            daily_recipients: None,
+        }),
+        EventData::OtpDecided(OtpDecidedData {
+            request_id: Some(RequestId::from_parts(AT, UNIQUE)),
+            phone: phone(),
+            prefix: "1555".into(),
+            rule: "prefix",
+            sent: 50,
+            verified: 4,
+            decision: OtpDecision::Probe.as_str(),
+        }),
+    ]
+}
+
 /// Returns one payload of each type, with every field that it may have when emitted in its usual
 /// way.
 pub(super) fn payloads() -> Vec<EventData> {
@@ -265,7 +372,7 @@ pub(super) fn payloads() -> Vec<EventData> {
         Data::OtpTryEnded(try_ended()),
     ]
     .into_iter()
-    .chain(newest::newest())
+    .chain(newest())
     .collect()
 }
 

@@ -2,14 +2,14 @@
 
 /// The placeholders of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Places<'a> {
+pub(super) enum Placeholders<'a> {
     /// They are filled by this many parameters, in order.
     Numbered(usize),
     /// They are filled by parameters of these names.
     Named(Vec<&'a str>),
 }
 
-impl<'a> Places<'a> {
+impl<'a> Placeholders<'a> {
     /// Returns the placeholders of a text.
     pub(super) fn of(text: &'a str) -> Self {
         let mut names: Vec<&str> = Vec::new();
@@ -54,7 +54,7 @@ impl<'a> Places<'a> {
 }
 
 /// Appends the text with its placeholders filled.
-pub(super) fn fill(text: &str, places: &Places<'_>, values: &[&str], out: &mut String) {
+pub(super) fn fill(text: &str, places: &Placeholders<'_>, values: &[&str], out: &mut String) {
     for (before, name) in pieces(text) {
         out.push_str(before);
         if let Some(name) = name {
@@ -98,20 +98,20 @@ mod tests {
     #[test]
     fn places_are_found() {
         for (text, places) in [
-            ("", Places::Numbered(0)),
-            ("Hello", Places::Numbered(0)),
-            ("{{1}}", Places::Numbered(1)),
-            ("{{2}} {{ 1 }} {{2}}", Places::Numbered(2)),
-            ("{{3}}", Places::Numbered(3)),
-            ("{{name}}, {{order}}, {{name}}", Places::Named(vec!["name", "order"])),
-            ("{{}} {{A}} {{a b}} {{1", Places::Numbered(0)),
-            ("{{{1}}}", Places::Numbered(1)),
-            ("{{123456789}}", Places::Numbered(0)),
-            ("ä{{1}}ä", Places::Numbered(1)),
+            ("", Placeholders::Numbered(0)),
+            ("Hello", Placeholders::Numbered(0)),
+            ("{{1}}", Placeholders::Numbered(1)),
+            ("{{2}} {{ 1 }} {{2}}", Placeholders::Numbered(2)),
+            ("{{3}}", Placeholders::Numbered(3)),
+            ("{{name}}, {{order}}, {{name}}", Placeholders::Named(vec!["name", "order"])),
+            ("{{}} {{A}} {{a b}} {{1", Placeholders::Numbered(0)),
+            ("{{{1}}}", Placeholders::Numbered(1)),
+            ("{{123456789}}", Placeholders::Numbered(0)),
+            ("ä{{1}}ä", Placeholders::Numbered(1)),
         ] {
-            assert_eq!(Places::of(text), places, "{text}");
+            assert_eq!(Placeholders::of(text), places, "{text}");
         }
-        let complete = |text: &str| Places::of(text).are_complete(text);
+        let complete = |text: &str| Placeholders::of(text).are_complete(text);
         assert!(complete("{{2}} {{1}}") && complete("{{a}}") && complete(""));
         assert!(!complete("{{2}}") && !complete("{{a}} {{1}}"));
     }
@@ -126,7 +126,7 @@ mod tests {
             ("{{{1}}}", &["a"], "{a}"),
         ] {
             let mut out = String::new();
-            fill(text, &Places::of(text), values, &mut out);
+            fill(text, &Placeholders::of(text), values, &mut out);
             assert_eq!(out, filled, "{text}");
         }
     }

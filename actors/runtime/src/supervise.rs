@@ -1,4 +1,4 @@
-//! A supervisor of many actors of one kind: it starts, restarts and parks them.
+//! Supervision: a supervisor of the actors of one kind starts, restarts and parks them.
 //!
 //! Children are started on demand. A child that fails is restarted after a backoff. A child that a
 //! restart cannot mend is parked.
@@ -15,12 +15,18 @@ use ractor::{
 
 use crate::clock::Clock;
 use crate::directory::Directory;
+use crate::flow::RestartPolicy;
 use crate::random;
 
-use super::{Damaged, Placement, RestartPolicy, SupervisorMessage};
+pub use crate::directory::{Placement, SupervisorMessage};
 
 /// The reason that ractor gives for an actor that was killed. Other stops with a reason are clean.
 const KILLED: &str = "killed";
+
+/// A failure that a restart cannot mend: the data from which the child is rebuilt is not readable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("damaged: {0}")]
+pub struct Damaged(pub String);
 
 /// One kind of children: the way to start one, and the directory with the placement of each.
 pub trait ChildSpec: Send + Sync + 'static {
@@ -71,7 +77,7 @@ pub struct Supervisor<S: ChildSpec> {
 }
 
 /// The supervisor's mutable half.
-pub struct Children<S: ChildSpec> {
+pub struct SupervisedChildren<S: ChildSpec> {
     /// The running children, by actor.
     running: HashMap<ActorId, S::Key>,
     /// The children that run, are down or are parked.
@@ -96,7 +102,7 @@ enum ChildState {
 
 impl<S: ChildSpec> Actor for Supervisor<S> {
     type Msg = SupervisorMessage<S::Key>;
-    type State = Children<S>;
+    type State = SupervisedChildren<S>;
     type Arguments = ();
 
     async fn pre_start(
@@ -104,7 +110,7 @@ impl<S: ChildSpec> Actor for Supervisor<S> {
         _myself: ActorRef<Self::Msg>,
         (): (),
     ) -> Result<Self::State, ActorProcessingErr> {
-        Ok(Children { running: HashMap::new(), known: HashMap::new() })
+        Ok(SupervisedChildren { running: HashMap::new(), known: HashMap::new() })
     }
 
     async fn handle(
@@ -157,12 +163,12 @@ impl<S: ChildSpec> Actor for Supervisor<S> {
         match event {
             SupervisionEvent::ActorFailed(actor, error) => {
                 if let Some(key) = children.running.remove(&actor.get_id()) {
-                    self.failed(&myself, key, &error, children);
+                    self.handle_failure(&myself, key, &error, children);
                 }
             }
             SupervisionEvent::ActorTerminated(actor, _, Some(reason)) if reason == KILLED => {
                 if let Some(key) = children.running.remove(&actor.get_id()) {
-                    self.failed(&myself, key, &KILLED.into(), children);
+                    self.handle_failure(&myself, key, &KILLED.into(), children);
                 }
             }
             SupervisionEvent::ActorTerminated(actor, _, _) => {
@@ -185,7 +191,7 @@ impl<S: ChildSpec> Supervisor<S> {
         &self,
         myself: &ActorRef<SupervisorMessage<S::Key>>,
         key: S::Key,
-        children: &mut Children<S>,
+        children: &mut SupervisedChildren<S>,
     ) {
         match self.spec.spawn(&key, myself.get_cell()).await {
             Ok(actor) => {
@@ -196,20 +202,22 @@ impl<S: ChildSpec> Supervisor<S> {
                 child.policy.started(self.clock.now());
                 self.spec.publish(&key, Placement::Live(actor));
             }
-            Err(error) => self.failed(myself, key, &ActorProcessingErr::from(error), children),
+            Err(error) => {
+                self.handle_failure(myself, key, &ActorProcessingErr::from(error), children)
+            }
         }
     }
 
     /// Parks a child that failed, or schedules its restart.
-    fn failed(
+    fn handle_failure(
         &self,
         myself: &ActorRef<SupervisorMessage<S::Key>>,
         key: S::Key,
         error: &ActorProcessingErr,
-        children: &mut Children<S>,
+        children: &mut SupervisedChildren<S>,
     ) {
         let child = children.known.entry(key.clone()).or_default();
-        if let Some(reason) = damage(error) {
+        if let Some(reason) = damage_cause(error) {
             tracing::error!(kind = S::NAME, child = %key, reason, "parked");
             child.state = ChildState::Parked;
             self.spec.publish(&key, Placement::Parked(reason.into()));
@@ -229,7 +237,7 @@ impl<S: ChildSpec> Supervisor<S> {
 }
 
 /// Returns the damage that made a child fail, if that is the cause.
-fn damage(error: &ActorProcessingErr) -> Option<String> {
+fn damage_cause(error: &ActorProcessingErr) -> Option<String> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error.as_ref());
     while let Some(error) = cause {
         if let Some(damaged) = error.downcast_ref::<Damaged>() {
@@ -238,4 +246,79 @@ fn damage(error: &ActorProcessingErr) -> Option<String> {
         cause = error.source();
     }
     None
+}
+
+/// An actor whose state is loaded, which can fail.
+pub trait LoadedActor: Sized + Send + Sync + 'static {
+    /// Its messages.
+    type Message: Message;
+    /// Its state.
+    type State: Send + 'static;
+
+    /// Loads the state.
+    ///
+    /// The supervisor is linked by then, so it restarts or parks an actor that fails here like any
+    /// other.
+    fn start(
+        &self,
+        myself: &ActorRef<Self::Message>,
+    ) -> impl Future<Output = Result<Self::State, ActorProcessingErr>> + Send;
+
+    /// Handles a message. An error ends the actor.
+    fn handle(
+        &self,
+        myself: &ActorRef<Self::Message>,
+        message: Self::Message,
+        state: &mut Self::State,
+    ) -> impl Future<Output = Result<(), ActorProcessingErr>> + Send;
+
+    /// Spawns the actor, linked to its supervisor.
+    fn spawn(
+        self,
+        supervisor: ActorCell,
+    ) -> impl Future<Output = Result<ActorRef<Self::Message>, SpawnErr>> + Send {
+        async {
+            let (actor, _) =
+                Actor::spawn_linked(None, LoadedActorShell(self), (), supervisor).await?;
+            Ok(actor)
+        }
+    }
+}
+
+/// A [`LoadedActor`] in the form that ractor runs.
+struct LoadedActorShell<A>(A);
+
+impl<A: LoadedActor> Actor for LoadedActorShell<A> {
+    type Msg = A::Message;
+    /// `None` until the state is loaded.
+    type State = Option<Box<A::State>>;
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        (): (),
+    ) -> Result<Self::State, ActorProcessingErr> {
+        Ok(None)
+    }
+
+    async fn post_start(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        *state = Some(Box::new(self.0.start(&myself).await?));
+        Ok(())
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Self::Msg>,
+        message: Self::Msg,
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        // No message is handled before `post_start` has returned.
+        let Some(state) = state.as_mut() else { return Ok(()) };
+        self.0.handle(&myself, message, state).await
+    }
 }
