@@ -101,9 +101,9 @@ impl Claim {
     /// [`BodyError::Newer`] if the entries after the claim need a newer reader.
     pub fn decode(mut body: Bytes) -> Result<Self, BodyError> {
         let mut read = || {
-            let node = text(&mut body)?;
-            let incarnation = array(&mut body)?;
-            let program = text(&mut body)?;
+            let node = take_text(&mut body)?;
+            let incarnation = take_array(&mut body)?;
+            let program = take_text(&mut body)?;
             let readable_from = body.try_get_u16().ok()?;
             body.is_empty().then_some(Self { node, incarnation, program, readable_from })
         };
@@ -177,7 +177,7 @@ impl GroupBody {
     /// [`BodyError::Newer`] for a table or an operation that this version does not know.
     pub fn decode(mut body: Bytes) -> Result<Self, BodyError> {
         let damaged = || BodyError::Damaged("group");
-        let frame = long(&mut body).ok_or_else(damaged)?;
+        let frame = take_long(&mut body).ok_or_else(damaged)?;
         let count = body.try_get_u32().map_err(|_| damaged())?;
         let mut changes = Vec::new();
         for _ in 0..count {
@@ -186,10 +186,10 @@ impl GroupBody {
             if table::name(table).is_none() {
                 return Err(BodyError::Newer { field: "table", number: table.into() });
             }
-            let key = short(&mut body).ok_or_else(damaged)?;
+            let key = take_short(&mut body).ok_or_else(damaged)?;
             let value = match operation {
                 DELETE => None,
-                PUT => Some(long(&mut body).ok_or_else(damaged)?),
+                PUT => Some(take_long(&mut body).ok_or_else(damaged)?),
                 number => {
                     return Err(BodyError::Newer { field: "operation", number: number.into() });
                 }
@@ -220,8 +220,8 @@ impl CheckpointNote {
     pub fn decode(mut body: Bytes) -> Result<Self, BodyError> {
         let mut read = || {
             let position = Position(body.try_get_u64().ok()?);
-            let archive = text(&mut body)?;
-            let sha256 = array(&mut body)?;
+            let archive = take_text(&mut body)?;
+            let sha256 = take_array(&mut body)?;
             let bytes = body.try_get_u64().ok()?;
             body.is_empty().then_some(Self { position, archive, sha256, bytes })
         };
@@ -245,7 +245,7 @@ impl Handoff {
     /// # Errors
     /// [`BodyError::Damaged`] when the bytes are not such a body.
     pub fn decode(mut body: Bytes) -> Result<Self, BodyError> {
-        let node = text(&mut body).filter(|_| body.is_empty());
+        let node = take_text(&mut body).filter(|_| body.is_empty());
         node.map(|node| Self { node }).ok_or(BodyError::Damaged("handoff"))
     }
 }
@@ -274,21 +274,21 @@ const fn too_long(field: &'static str, length: usize, max: usize) -> EncodeError
     EncodeError::TooLong { field, length, max }
 }
 
-fn short(body: &mut Bytes) -> Option<Bytes> {
+fn take_short(body: &mut Bytes) -> Option<Bytes> {
     let length = usize::from(body.try_get_u16().ok()?);
     (body.len() >= length).then(|| body.split_to(length))
 }
 
-fn long(body: &mut Bytes) -> Option<Bytes> {
+fn take_long(body: &mut Bytes) -> Option<Bytes> {
     let length = body.try_get_u32().ok()? as usize;
     (body.len() >= length).then(|| body.split_to(length))
 }
 
-fn text(body: &mut Bytes) -> Option<String> {
-    String::from_utf8(short(body)?.to_vec()).ok()
+fn take_text(body: &mut Bytes) -> Option<String> {
+    String::from_utf8(take_short(body)?.to_vec()).ok()
 }
 
-fn array<const N: usize>(body: &mut Bytes) -> Option<[u8; N]> {
+fn take_array<const N: usize>(body: &mut Bytes) -> Option<[u8; N]> {
     let mut out = [0; N];
     body.try_copy_to_slice(&mut out).ok()?;
     Some(out)

@@ -19,7 +19,6 @@
 
 pub mod body;
 pub mod chain;
-mod commit;
 pub mod crashing;
 pub mod entry;
 pub mod file;
@@ -38,13 +37,14 @@ pub mod testing;
 
 pub use body::{BodyError, CheckpointNote, Claim, GroupBody, Handoff, RecordChange};
 pub use chain::{Chain, ChainFault};
-pub use commit::{Checked, check as check_commit};
 pub use crashing::{CrashingLog, Fault, Keep};
 pub use entry::{Entry, EntryFault, EntryHash, Header, Kind, LogId, Position};
 pub use file::inspect::{Inspection, LogGap, StoppedLog};
 pub use file::{FileLog, FileOptions};
 pub use memory::{MemoryFault, MemoryLog};
-pub use parts::{Commit, EncodeError, Joiner, Next, encode_commit, parts_of};
+pub use parts::{
+    Checked, Commit, EncodeError, Joiner, Next, check_commit, encode_commit, parts_of,
+};
 pub use piece::{PieceError, PieceReader, write_piece};
 pub use port::{
     AppendError, ClaimError, Log, LogError, Mark, Start, Tail, Witness, check_witness, claim,

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::chain::Chain;
-use crate::commit::check;
 use crate::entry::{Entry, LogId, Position};
+use crate::parts::check_commit;
 use crate::port::{AppendError, Log, LogError, Start, Tail};
 
 #[cfg(test)]
@@ -36,12 +36,12 @@ pub enum MemoryFault {
 #[derive(Debug)]
 pub struct MemoryLog {
     id: LogId,
-    shared: Arc<Mutex<Shared>>,
-    handle: Mutex<Handle>,
+    shared: Arc<Mutex<SharedEntries>>,
+    handle: Mutex<HandleState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedEntries {
     chain: Chain,
     first: Position,
     entries: VecDeque<Entry>,
@@ -50,7 +50,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Handle {
+struct HandleState {
     claimed: bool,
     failed: Option<String>,
     closed: bool,
@@ -66,7 +66,7 @@ impl MemoryLog {
     /// Returns an empty log whose entries have at most this many bytes.
     #[must_use]
     pub fn with_entry_bytes_max(start: &Start, entry_bytes_max: usize) -> Self {
-        let shared = Shared {
+        let shared = SharedEntries {
             chain: start.chain(),
             first: start.after.next(),
             entries: VecDeque::new(),
@@ -88,7 +88,7 @@ impl MemoryLog {
     #[must_use]
     pub fn copy(&self) -> Self {
         let shared = self.shared.lock();
-        let shared = Shared {
+        let shared = SharedEntries {
             chain: shared.chain.clone(),
             first: shared.first,
             entries: shared.entries.clone(),
@@ -117,7 +117,7 @@ impl MemoryLog {
     }
 }
 
-impl Shared {
+impl SharedEntries {
     fn tail(&self) -> Tail {
         Tail::of(&self.chain, self.first, self.entries.back().map(|entry| entry.header.clone()))
     }
@@ -131,12 +131,12 @@ impl Shared {
 
     fn append(
         &mut self,
-        handle: &mut Handle,
+        handle: &mut HandleState,
         at: Position,
         entries: &[Bytes],
     ) -> Result<(), AppendError> {
         let refused = AppendError::Refused;
-        let checked = check(&self.chain, at, entries, handle.claimed, self.entry_bytes_max);
+        let checked = check_commit(&self.chain, at, entries, handle.claimed, self.entry_bytes_max);
         let checked = checked.map_err(refused)?;
         let fault = self.faults.pop_front();
         let mut kept = match fault {
@@ -160,7 +160,7 @@ impl Shared {
     }
 }
 
-impl Handle {
+impl HandleState {
     fn check(&self) -> Result<(), LogError> {
         self.failed.clone().map_or(Ok(()), |failed| Err(LogError::Failed(failed)))
     }

@@ -1,12 +1,9 @@
-//! Pure: cuts a commit that is too large for one entry into parts, and joins them again.
+//! Pure: a commit as entries: cut into parts where it is too large for one, checked, joined again.
 
 use bytes::Bytes;
 
 use crate::chain::Chain;
 use crate::entry::{Entry, EntryHash, Header, Kind, LogId, OVERHEAD_BYTES, Position, encode};
-
-#[cfg(test)]
-mod tests;
 
 /// The place of the next commit, and the entry that it names as the one before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,6 +114,86 @@ pub fn encode_commit(
     Ok(entries)
 }
 
+/// A commit that may be appended.
+#[derive(Debug)]
+pub struct Checked {
+    /// Its entries.
+    pub entries: Vec<Entry>,
+    /// The chain behind it.
+    pub chain: Chain,
+}
+
+impl Checked {
+    /// Returns the header of the last entry.
+    #[must_use]
+    pub fn last_header(&self) -> Option<Header> {
+        self.entries.last().map(|entry| entry.header.clone())
+    }
+
+    /// Returns the bytes of all entries.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.entries.iter().map(|entry| entry.bytes.len()).sum()
+    }
+
+    /// Returns the bytes for the disk: the entries, one behind the other.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        match self.entries.as_slice() {
+            [only] => only.bytes.clone(),
+            all => all.iter().fold(Vec::new(), appended).into(),
+        }
+    }
+}
+
+fn appended(mut all: Vec<u8>, entry: &Entry) -> Vec<u8> {
+    all.extend_from_slice(&entry.bytes);
+    all
+}
+
+/// Checks that the entries are one whole commit that may follow the chain, at position `at`.
+///
+/// `claimed` is set once the writer has claimed the log; without it only a claim is accepted.
+///
+/// # Errors
+/// The reason for the refusal.
+pub fn check_commit(
+    chain: &Chain,
+    at: Position,
+    entries: &[Bytes],
+    claimed: bool,
+    entry_bytes_max: usize,
+) -> Result<Checked, String> {
+    let next = chain.last().next();
+    if at != next {
+        return Err(format!("position {at} is not the next one, which is {next}"));
+    }
+    let mut chain = chain.clone();
+    let mut checked = Vec::with_capacity(entries.len());
+    for bytes in entries {
+        if bytes.len() > entry_bytes_max {
+            let length = bytes.len();
+            return Err(format!("an entry of {length} bytes is larger than {entry_bytes_max}"));
+        }
+        let entry = Entry::decode(bytes.clone()).map_err(|fault| fault.to_string())?;
+        if !claimed && entry.header.kind != Kind::Claim {
+            return Err("the writer has not claimed the log since it was opened".to_owned());
+        }
+        if !checked.is_empty() && entry.header.part == 0 {
+            return Err("the entries are of more than one commit".to_owned());
+        }
+        chain.check_and_push(&entry).map_err(|fault| fault.to_string())?;
+        checked.push(entry);
+    }
+    if checked.is_empty() {
+        return Err("there are no entries".to_owned());
+    }
+    if !chain.is_whole() {
+        return Err("the last part of the commit is missing".to_owned());
+    }
+    Ok(Checked { entries: checked, chain })
+}
+
 /// One commit, with its parts joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
@@ -181,3 +258,6 @@ fn commit(last: &Entry, first: Position, body: Bytes) -> Commit {
     let Header { kind, position, epoch, time_ms, .. } = last.header;
     Commit { kind, first, position, epoch, time_ms, hash: last.hash(), body }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,6 @@
 //! other task takes it for an unnamed content.
 
 mod file;
-mod memory;
 
 #[cfg(test)]
 mod conformance;
@@ -19,7 +18,6 @@ use parking_lot::{Condvar, Mutex};
 use sha2::{Digest, Sha256};
 
 pub use file::FileBlobs;
-pub use memory::MemoryBlobs;
 
 /// The SHA-256 of a content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -125,36 +123,36 @@ pub trait BlobReader: Send {
 #[derive(Clone)]
 pub struct BlobStore {
     blobs: Arc<dyn Blobs>,
-    held: Arc<Mutex<Held>>,
+    in_use: Arc<Mutex<ContentsInUse>>,
     /// Notified after each removal, whether or not it succeeded.
     removed: Arc<Condvar>,
 }
 
 /// Contents that are in use now.
 #[derive(Default)]
-struct Held {
+struct ContentsInUse {
     /// The pinned contents, which must not be removed, with the number of their pins.
     pinned: HashMap<BlobHash, usize>,
     /// The contents for which a task checks whether they are needed.
-    looks: HashMap<BlobHash, Look>,
+    checks: HashMap<BlobHash, NeedCheck>,
     /// The contents that are being removed, which may take long. A task that pins one waits.
     removing: HashSet<BlobHash>,
 }
 
 /// The events of a content while a task checks whether it is needed.
 #[derive(Default)]
-struct Look {
+struct NeedCheck {
     /// It was pinned: a record that names it may exist now.
     pinned: bool,
     /// Another task wanted it removed: a record that named it may be removed now.
     wanted: bool,
 }
 
-impl Held {
+impl ContentsInUse {
     fn pin(&mut self, hash: BlobHash) {
         *self.pinned.entry(hash).or_default() += 1;
-        if let Some(look) = self.looks.get_mut(&hash) {
-            look.pinned = true;
+        if let Some(check) = self.checks.get_mut(&hash) {
+            check.pinned = true;
         }
     }
 }
@@ -208,11 +206,11 @@ pub struct Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        let mut held = self.store.held.lock();
-        if let Some(count) = held.pinned.get_mut(&self.hash) {
+        let mut in_use = self.store.in_use.lock();
+        if let Some(count) = in_use.pinned.get_mut(&self.hash) {
             *count -= 1;
             if *count == 0 {
-                held.pinned.remove(&self.hash);
+                in_use.pinned.remove(&self.hash);
             }
         }
     }
@@ -226,7 +224,7 @@ struct Removing<'a> {
 
 impl Drop for Removing<'_> {
     fn drop(&mut self) {
-        self.store.held.lock().removing.remove(self.hash);
+        self.store.in_use.lock().removing.remove(self.hash);
         self.store.removed.notify_all();
     }
 }
@@ -235,7 +233,7 @@ impl BlobStore {
     /// Returns a store over these contents.
     #[must_use]
     pub fn new(blobs: Arc<dyn Blobs>) -> Self {
-        Self { blobs, held: Arc::default(), removed: Arc::default() }
+        Self { blobs, in_use: Arc::default(), removed: Arc::default() }
     }
 
     /// Starts a content.
@@ -254,11 +252,11 @@ impl BlobStore {
 
     /// Pins a content, as soon as no task is removing it.
     fn pinned(&self, hash: BlobHash, length: u64) -> Pinned {
-        let mut held = self.held.lock();
-        while held.removing.contains(&hash) {
-            self.removed.wait(&mut held);
+        let mut in_use = self.in_use.lock();
+        while in_use.removing.contains(&hash) {
+            self.removed.wait(&mut in_use);
         }
-        held.pin(hash);
+        in_use.pin(hash);
         Pinned { store: self.clone(), hash, length }
     }
 
@@ -315,35 +313,92 @@ impl BlobStore {
         needed: impl Fn() -> Result<bool, E>,
     ) -> Result<bool, E> {
         {
-            let mut held = self.held.lock();
-            if let Some(look) = held.looks.get_mut(hash) {
-                look.wanted = true;
+            let mut in_use = self.in_use.lock();
+            if let Some(check) = in_use.checks.get_mut(hash) {
+                check.wanted = true;
                 return Ok(false);
             }
-            if held.pinned.contains_key(hash) || held.removing.contains(hash) {
+            if in_use.pinned.contains_key(hash) || in_use.removing.contains(hash) {
                 return Ok(false);
             }
-            held.looks.insert(*hash, Look::default());
+            in_use.checks.insert(*hash, NeedCheck::default());
         }
         loop {
             let needed = needed();
-            let mut held = self.held.lock();
-            let look = held.looks.remove(hash).unwrap_or_default();
-            if look.pinned || held.pinned.contains_key(hash) {
+            let mut in_use = self.in_use.lock();
+            let check = in_use.checks.remove(hash).unwrap_or_default();
+            if check.pinned || in_use.pinned.contains_key(hash) {
                 return Ok(false);
             }
             if !needed? {
                 // From here on it cannot be pinned until it is removed.
-                held.removing.insert(*hash);
-                drop(held);
+                in_use.removing.insert(*hash);
+                drop(in_use);
                 let _ends = Removing { store: self, hash };
                 self.blobs.remove(hash)?;
                 return Ok(true);
             }
-            if !look.wanted {
+            if !check.wanted {
                 return Ok(false);
             }
-            held.looks.insert(*hash, Look::default());
+            in_use.checks.insert(*hash, NeedCheck::default());
         }
+    }
+}
+
+type MemoryContents = Arc<Mutex<HashMap<BlobHash, Arc<[u8]>>>>;
+
+/// Contents in memory, for engines that store nothing.
+#[derive(Debug, Default)]
+pub struct MemoryBlobs(MemoryContents);
+
+impl Blobs for MemoryBlobs {
+    fn begin(&self) -> io::Result<Box<dyn BlobWriter>> {
+        Ok(Box::new(UnfinishedBytes { contents: Arc::clone(&self.0), bytes: Vec::new() }))
+    }
+
+    fn open(&self, hash: &BlobHash) -> io::Result<Option<Box<dyn BlobReader>>> {
+        let found = self.0.lock().get(hash).cloned();
+        Ok(found.map(|bytes| Box::new(MemoryContent(bytes)) as Box<dyn BlobReader>))
+    }
+
+    fn remove(&self, hash: &BlobHash) -> io::Result<()> {
+        self.0.lock().remove(hash);
+        Ok(())
+    }
+
+    fn list(&self, first: u8) -> io::Result<Vec<BlobHash>> {
+        Ok(self.0.lock().keys().filter(|hash| hash.0[0] == first).copied().collect())
+    }
+}
+
+struct UnfinishedBytes {
+    contents: MemoryContents,
+    bytes: Vec<u8>,
+}
+
+impl BlobWriter for UnfinishedBytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn keep(self: Box<Self>, hash: &BlobHash) -> io::Result<()> {
+        self.contents.lock().insert(*hash, self.bytes.into());
+        Ok(())
+    }
+}
+
+struct MemoryContent(Arc<[u8]>);
+
+impl BlobReader for MemoryContent {
+    fn length(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&mut self, offset: u64, max: usize) -> io::Result<Vec<u8>> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.0.len());
+        let to = from.saturating_add(max).min(self.0.len());
+        Ok(self.0[from..to].to_vec())
     }
 }

@@ -84,17 +84,11 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Returns its origin. Nothing behind its header is checked.
-    ///
-    /// # Errors
-    /// [`CheckpointError`].
     pub fn header(&self) -> Result<ArchiveHeader, CheckpointError> {
         Ok(self.reader()?.header().clone())
     }
 
     /// Removes its file.
-    ///
-    /// # Errors
-    /// [`CheckpointError`].
     pub fn remove(&self) -> Result<(), CheckpointError> {
         std::fs::remove_file(&self.path).map_err(|error| CheckpointError::io(&self.path, error))
     }
@@ -161,7 +155,7 @@ impl Checkpoint {
     ) -> Result<Vec<(WorkspaceId, Vec<u8>)>, CheckpointError> {
         let mut states = Vec::new();
         self.read::<CheckpointError>(&mut |_, rows, _| {
-            must_go_on(gives_up)?;
+            fail_if_given_up(gives_up)?;
             for row in rows {
                 let Row::State(workspace, state) = row else { continue };
                 let id = std::str::from_utf8(&workspace).ok().and_then(|id| id.parse().ok());
@@ -186,9 +180,6 @@ impl Checkpoint {
     }
 
     /// Fails unless it is of this log, which continues from it.
-    ///
-    /// # Errors
-    /// [`CheckpointError`].
     pub fn must_lead_to(&self, log: &dyn Log) -> Result<Mark, CheckpointError> {
         let (file, header) = (self.path.display(), self.header()?);
         let wrong = |what: String| CheckpointError::Source(format!("{file}: {what}"));
@@ -203,16 +194,13 @@ impl Checkpoint {
     }
 
     /// Reads all of it, and returns its origin.
-    ///
-    /// # Errors
-    /// [`CheckpointError`].
     pub fn verify(&self) -> Result<ArchiveHeader, CheckpointError> {
         self.read(&mut |_, _, _| Ok(()))
     }
 }
 
 /// Fails once the work is given up.
-pub(crate) fn must_go_on(gives_up: &dyn Fn() -> bool) -> Result<(), CheckpointError> {
+pub(crate) fn fail_if_given_up(gives_up: &dyn Fn() -> bool) -> Result<(), CheckpointError> {
     let given_up = || CheckpointError::GivenUp("the checkpoint was not read to its end".to_owned());
     if gives_up() { Err(given_up()) } else { Ok(()) }
 }

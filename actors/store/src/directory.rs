@@ -16,9 +16,9 @@ use std::sync::Arc;
 use crate::checkpoints::{CheckpointDir, CheckpointError};
 use crate::fjall::FjallView;
 use crate::log_store::{LogStore, Writes};
-use crate::rebuilding::Rebuilding;
 use crate::snapshot::{SnapshotDir, SnapshotError};
 use crate::{FjallOptions, MarkedView, StoreError};
+use rebuild::Rebuilding;
 
 /// The format that this version writes, and the only one that it reads.
 pub const FORMAT: u64 = 1;
@@ -82,9 +82,6 @@ pub enum DirectoryError {
 }
 
 /// Opens the directory for writing, and makes what is missing.
-///
-/// # Errors
-/// See [`DirectoryError`].
 pub fn open(
     dir: &Path,
     options: &DirectoryOptions,
@@ -93,9 +90,6 @@ pub fn open(
 }
 
 /// Does the same, and reports the progress of a view that is rebuilt.
-///
-/// # Errors
-/// See [`DirectoryError`].
 pub fn open_reporting(
     dir: &Path,
     options: &DirectoryOptions,
@@ -169,7 +163,7 @@ pub(crate) fn is_unfinished(dir: &Path) -> bool {
     dir.join(IMPORT).exists() && !dir.join(VIEW).exists()
 }
 
-/// Whether there is data in the directory.
+/// Returns whether there is data in the directory.
 ///
 /// # Errors
 /// [`DirectoryError`] when this version cannot use what is in it.
@@ -193,7 +187,7 @@ pub(crate) fn has_data(dir: &Path) -> Result<bool, DirectoryError> {
     }
 }
 
-/// Whether the file is there that asks a start to let nothing out.
+/// Returns whether the file exists that asks a start to let nothing out.
 ///
 /// # Errors
 /// [`DirectoryError::File`] if that cannot be determined.
@@ -222,7 +216,7 @@ fn format_of(dir: &Path) -> Result<Option<u64>, DirectoryError> {
     text.trim().parse().map(Some).map_err(|_| unclear())
 }
 
-/// Says the format, which keeps versions out that do not know it.
+/// Writes the format, which keeps versions out that do not know it.
 pub(crate) fn put_format(dir: &Path) -> Result<(), DirectoryError> {
     if format_of(dir)?.is_none() {
         put(dir, FORMAT_FILE, &FORMAT.to_string())?;

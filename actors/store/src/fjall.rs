@@ -2,17 +2,13 @@
 //!
 //! There is one keyspace per [`Table`](crate::Table), and one more for the mark.
 
-mod base;
-mod create;
-mod failure;
+mod database;
 mod log;
 mod open;
-mod options;
-mod slot;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
-pub use options::FjallOptions;
+pub use database::FjallOptions;
 pub use view::FjallView;

@@ -4,30 +4,22 @@
 //! The view is synced once a second, beside. A start applies again the changes that it lost in a
 //! crash.
 
-pub(crate) mod decode;
-mod encode;
-mod failure;
-mod note;
-pub(crate) mod open;
-mod reopen;
+pub(crate) mod encoding;
+pub(crate) mod recovery;
 mod sync;
-pub mod timing;
-mod trimming;
-
-#[cfg(test)]
-mod tests;
 
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use postrider_domain::Timestamp;
 use postrider_log::body::{DATA_FORMAT, encode_group};
 use postrider_log::{
-    self as log, Claim, Kind, LogId, Mark, PieceError, Tail, encode_commit, parts_of, read_commits,
-    write_piece,
+    self as log, AppendError, CheckpointNote, Claim, Kind, LogId, Mark, PieceError, Tail,
+    encode_commit, parts_of, read_commits, write_piece,
 };
 
 use crate::checkpoints::{Checkpoint, CheckpointError};
@@ -36,11 +28,8 @@ use crate::view::{MarkedView, ViewSnapshot};
 use crate::{
     Direction, Figures, Frame, Group, Log, Position, Store, StoreError, Table, View, Visit,
 };
-use decode::frame_of;
-use encode::{changes, dated, mark};
-use sync::Syncing;
-use timing::{Step, Timing};
-use trimming::Trimming;
+use encoding::{change_refs, entry_time_ms, frame_of, mark_of};
+use sync::SyncThread;
 
 /// The identity of the writer.
 #[derive(Debug, Clone, Default)]
@@ -55,10 +44,62 @@ pub struct Writes {
     pub begun_at: Timestamp,
 }
 
+/// A step of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The commit is appended to the log, durably.
+    Append,
+    /// The view applies it.
+    Apply,
+}
+
+/// Receives the durations of steps. The store reads no clock by itself.
+pub trait Timing: Send + Sync + 'static {
+    /// Returns a time that never decreases.
+    fn now(&self) -> Duration;
+
+    /// Reports the duration of a step.
+    fn took(&self, step: Step, time: Duration);
+}
+
+/// The requested trim, and the position that limits it.
+#[derive(Debug, Default)]
+struct TrimBounds(Mutex<TrimPositions>);
+
+#[derive(Debug, Default, Clone, Copy)]
+struct TrimPositions {
+    /// The position up to which only the checkpoints need the log.
+    asked: Position,
+    /// The position after which the checkpoints need the log; `None` if there are none.
+    checkpoints: Option<Position>,
+}
+
+impl TrimPositions {
+    fn through(self) -> Position {
+        self.checkpoints.map_or(self.asked, |after| after.min(self.asked))
+    }
+}
+
+impl TrimBounds {
+    /// Records that it may be trimmed up to a position. Returns the allowed position.
+    fn request(&self, through: Position) -> Position {
+        let mut bounds = self.0.lock();
+        bounds.asked = bounds.asked.max(through);
+        bounds.through()
+    }
+
+    /// Records that checkpoints need the log after a position. Returns the allowed position.
+    fn keep_after(&self, position: Position) -> Position {
+        let mut bounds = self.0.lock();
+        bounds.checkpoints = Some(position);
+        bounds.through()
+    }
+}
+
 /// A [`Store`] of a log and a view.
 pub struct LogStore {
     inner: Arc<Inner>,
-    syncing: Option<Syncing>,
+    syncing: Option<SyncThread>,
 }
 
 /// The shared state of the store and the thread that syncs the view.
@@ -68,19 +109,19 @@ struct Inner {
     claim: Claim,
     begun_at: Timestamp,
     /// Held during all appends and applications.
-    writing: Mutex<Writing>,
+    writing: Mutex<CommitState>,
     failed: RwLock<Option<StoreError>>,
     timing: OnceLock<Box<dyn Timing>>,
     /// The reason why commits will fail soon, as of a second ago.
     problem: Mutex<Option<String>>,
     /// Set if readers must not see the view, because it has failed or is behind.
     is_hidden: AtomicBool,
-    trimming: Trimming,
+    trimming: TrimBounds,
 }
 
 /// The state of commits.
 #[derive(Debug, Default)]
-struct Writing {
+struct CommitState {
     epoch: u64,
     frame: Vec<u8>,
     /// The number of notes behind the last commit, which frames do not count.
@@ -101,12 +142,16 @@ impl LogStore {
         view: Arc<dyn MarkedView>,
         writes: Writes,
     ) -> Result<Self, StoreError> {
-        open::log_applied(open::catch_up(&*log, &*view, &mut |_| Ok(true))?);
-        Ok(Self::over(log, view, writes))
+        recovery::log_applied(recovery::catch_up(&*log, &*view, &mut |_| Ok(true))?);
+        Ok(Self::caught_up(log, view, writes))
     }
 
     /// Does the same for a view that lacks nothing.
-    pub(crate) fn over(log: Arc<dyn log::Log>, view: Arc<dyn MarkedView>, writes: Writes) -> Self {
+    pub(crate) fn caught_up(
+        log: Arc<dyn log::Log>,
+        view: Arc<dyn MarkedView>,
+        writes: Writes,
+    ) -> Self {
         let Writes { node, incarnation, program, begun_at } = writes;
         let claim = Claim { node, incarnation, program, readable_from: DATA_FORMAT };
         let inner = Inner {
@@ -119,7 +164,7 @@ impl LogStore {
             timing: OnceLock::new(),
             problem: Mutex::default(),
             is_hidden: AtomicBool::new(false),
-            trimming: Trimming::default(),
+            trimming: TrimBounds::default(),
         };
         Self { inner: Arc::new(inner), syncing: None }
     }
@@ -134,7 +179,7 @@ impl LogStore {
     /// # Errors
     /// [`StoreError::Failed`] when the thread cannot be started.
     pub fn syncing(mut self) -> Result<Self, StoreError> {
-        self.syncing = Some(Syncing::start(&self.inner)?);
+        self.syncing = Some(SyncThread::start(&self.inner)?);
         Ok(self)
     }
 }
@@ -159,7 +204,7 @@ impl LogStore {
     /// # Errors
     /// [`StoreError`]: the view has failed.
     pub fn snapshot(&self) -> Result<Box<dyn ViewSnapshot>, StoreError> {
-        self.inner.shown()?.snapshot()
+        self.inner.view_for_readers()?.snapshot()
     }
 
     /// Keeps the log after a position for checkpoints, despite trims.
@@ -181,11 +226,40 @@ impl LogStore {
     }
 
     /// Writes the log after a position as a piece. Returns the mark of its end.
-    ///
-    /// # Errors
-    /// See [`PieceError`].
     pub fn write_piece(&self, after: Position, out: &mut dyn Write) -> Result<Mark, PieceError> {
         write_piece(&*self.inner.log, after, out)
+    }
+
+    /// Appends a note behind the last commit with the place of a checkpoint.
+    ///
+    /// Returns the position of the note.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the store has failed, or another writer has replaced this one.
+    pub fn note_checkpoint(
+        &self,
+        note: &CheckpointNote,
+        time_ms: u64,
+    ) -> Result<Position, StoreError> {
+        let inner = &*self.inner;
+        let mut writing = inner.writing.lock();
+        inner.check()?;
+        let tail = inner.log.tail().map_err(|error| inner.fail(error.into(), false))?;
+        // Engine time continues from the last entry.
+        let time_ms = tail.header.as_ref().map_or(0, |header| header.time_ms).max(time_ms);
+        let (next, body) = (tail.next(writing.epoch), note.encode()?);
+        let entries =
+            encode_commit(&next, Kind::Checkpoint, time_ms, &body, inner.log.entry_bytes_max())?;
+        match inner.log.append(next.position, &entries) {
+            Ok(()) => {}
+            // Nothing of it was appended, so the store continues.
+            Err(error @ AppendError::Refused(_)) => return Err(error.into()),
+            Err(error) => return Err(inner.fail(error.into(), false)),
+        }
+        let at = mark_of(&inner.log.tail().map_err(|error| inner.fail(error.into(), false))?);
+        inner.view.apply(&at, &[]).map_err(|error| inner.fail(error, true))?;
+        writing.noted += entries.len() as u64;
+        Ok(at.position)
     }
 }
 
@@ -217,7 +291,7 @@ impl Inner {
     ///
     /// The entries of the failed commit are applied, or cut off, when the log is opened again, and
     /// they were never acknowledged.
-    fn shown(&self) -> Result<&dyn MarkedView, StoreError> {
+    fn view_for_readers(&self) -> Result<&dyn MarkedView, StoreError> {
         if self.is_hidden.load(Ordering::Acquire) {
             self.check()?;
         }
@@ -241,7 +315,7 @@ impl Inner {
         }
         let appended = self.timed(Step::Append, || self.log.append(tail.last.next(), &entries));
         appended.map_err(|error| self.fail(error.into(), false))?;
-        let at = mark(&self.log.tail().map_err(|error| self.fail(error.into(), false))?);
+        let at = mark_of(&self.log.tail().map_err(|error| self.fail(error.into(), false))?);
         let applied = self.timed(Step::Apply, || self.view.apply(&at, group.changes));
         applied.map_err(|error| self.fail(error, true))?;
         writing.noted = 0;
@@ -251,7 +325,7 @@ impl Inner {
     /// Returns the entries of a commit.
     fn encode(
         &self,
-        writing: &mut Writing,
+        writing: &mut CommitState,
         tail: &Tail,
         group: Group<'_>,
     ) -> Result<Vec<bytes::Bytes>, StoreError> {
@@ -264,14 +338,14 @@ impl Inner {
             if let Some(frame) = group.frame {
                 frame.encode_as(epoch, number, &mut writing.frame);
             }
-            let body = encode_group(&writing.frame, changes(group.changes))?;
+            let body = encode_group(&writing.frame, change_refs(group.changes))?;
             let needed = parts_of(body.len(), max) as u64;
             if needed == parts {
                 break body;
             }
             parts = needed;
         };
-        let time_ms = dated(tail, self.begun_at, group.time_ms);
+        let time_ms = entry_time_ms(tail, self.begun_at, group.time_ms);
         Ok(encode_commit(&tail.next(epoch), Kind::Group, time_ms, &body, max)?)
     }
 
@@ -326,11 +400,11 @@ impl Store for LogStore {
 
 impl View for LogStore {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.shown()?.get(table, key)
+        self.inner.view_for_readers()?.get(table, key)
     }
 
     fn value_bytes(&self, table: Table, key: &[u8]) -> Result<Option<u64>, StoreError> {
-        self.inner.shown()?.value_bytes(table, key)
+        self.inner.view_for_readers()?.value_bytes(table, key)
     }
 
     fn scan(
@@ -341,11 +415,11 @@ impl View for LogStore {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), StoreError> {
-        self.inner.shown()?.scan(table, prefix, from, direction, visit)
+        self.inner.view_for_readers()?.scan(table, prefix, from, direction, visit)
     }
 
     fn moment(&self) -> Result<Option<Box<dyn View>>, StoreError> {
-        self.inner.shown()?.moment()
+        self.inner.view_for_readers()?.moment()
     }
 }
 
@@ -389,7 +463,7 @@ impl Log for LogStore {
     }
 
     fn trim(&self, through: Position) -> Result<(), StoreError> {
-        self.inner.trim(self.inner.trimming.ask(through))
+        self.inner.trim(self.inner.trimming.request(through))
     }
 
     fn figures(&self) -> Option<Figures> {
@@ -400,3 +474,6 @@ impl Log for LogStore {
         self.inner.reopen()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,9 +10,8 @@
 
 use postrider_domain::Timestamp;
 
-use crate::usage;
 use crate::view::audit::{self, AuditMark};
-use crate::{Change, Group, Position, Store, StoreError, Table, View, writer};
+use crate::{Change, Group, Position, Store, StoreError, Table, View, usage, writer};
 
 /// The key of the record.
 pub const KEY: &[u8] = b"clock_rebases";
@@ -93,7 +92,7 @@ pub fn commit(
     changes.extend(newest.map(|end| Change::put(Table::Meta, audit::HEAD_KEY, end.encode())));
     changes.push(Change::put(Table::Meta, KEY, encode(&rebases)));
     changes.push(writer::last_moment_change(to));
-    let counts = usage::counted(store, &changes)?.into_iter();
+    let counts = usage::changed_counts(store, &changes)?.into_iter();
     changes.extend(counts.map(|(key, value)| Change { table: Table::Meta, key, value }));
     store.commit(Group::new(None, &changes))?;
     Ok(position)

@@ -6,25 +6,28 @@
 //! are kept beside, under names that end in `.damaged`.
 
 mod plan;
-mod salvaged;
 
-#[cfg(test)]
-mod tests;
-
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
-use postrider_log::{EntryHash, FileLog, FileOptions, LogId, Mark, Start};
-
-use plan::States;
-pub use plan::{Plan, plan};
-use salvaged::{Salvaged, apply_between};
+use postrider_log::{
+    Commit, Entry, EntryHash, FileLog, FileOptions, Joiner, LogId, Mark, Start, StoppedLog,
+};
 
 use crate::directory::{self, CHECKPOINTS, DirectoryError, LOG, REPAIR, SNAPSHOTS, VIEW, failed};
 use crate::fjall::FjallView;
+use crate::log_store::encoding;
 use crate::snapshot::SnapshotDir;
-use crate::{FjallOptions, MarkedView, Position, Store, StoreError};
+use crate::{
+    Direction, FjallOptions, Frame, Group, Log, MarkedView, Position, Store, StoreError, Table,
+    View, Visit,
+};
+use plan::StateSource;
+
+pub use plan::{Plan, plan};
 
 /// The suffix of the new files.
 const NEW: &str = "repair";
@@ -34,7 +37,7 @@ const OLD: &str = "damaged";
 /// Writes a snapshot of the state at the last position of what was salvaged.
 pub type Fold<'a> = &'a dyn Fn(&SnapshotDir, &dyn Store) -> Result<(), DirectoryError>;
 
-/// Why a directory was not repaired.
+/// The reason why a directory was not repaired.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
     /// It cannot be read or written.
@@ -67,13 +70,13 @@ pub struct Repaired {
 ///
 /// It is a file while names are exchanged, so that a repair that is interrupted there is continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Begins {
+struct NewLogStart {
     after: Position,
     epoch: u64,
     log: LogId,
 }
 
-impl Begins {
+impl NewLogStart {
     const fn mark(&self) -> Mark {
         Mark { position: self.after, epoch: self.epoch, hash: EntryHash::NONE }
     }
@@ -103,11 +106,8 @@ impl Begins {
 }
 
 /// Continues a repair that was interrupted while names were exchanged; `None` if there is none.
-///
-/// # Errors
-/// See [`RepairError`].
 pub fn go_on(dir: &Path) -> Result<Option<Repaired>, RepairError> {
-    Begins::read(dir)?.map(|begins| finish(dir, begins)).transpose()
+    NewLogStart::read(dir)?.map(|begins| finish(dir, begins)).transpose()
 }
 
 /// Carries a plan out. `log` is random bytes; `fold` writes the snapshot.
@@ -122,9 +122,9 @@ pub fn carry_out(
 ) -> Result<Repaired, RepairError> {
     // These are the files of an unfinished repair.
     for name in [LOG, VIEW, SNAPSHOTS] {
-        remove(&dir.join(format!("{name}.{NEW}")))?;
+        remove_dir(&dir.join(format!("{name}.{NEW}")))?;
     }
-    let begins = Begins { after: plan.last, epoch: plan.epoch, log: LogId(log) };
+    let begins = NewLogStart { after: plan.last, epoch: plan.epoch, log: LogId(log) };
     let view_dir = if plan.rebuilds_view { format!("{VIEW}.{NEW}") } else { VIEW.to_owned() };
     let view = FjallView::open(&dir.join(&view_dir), FjallOptions::default())?;
     if let Some(checkpoint) = &plan.records {
@@ -134,7 +134,7 @@ pub fn carry_out(
     view.sync()?;
     let salvaged =
         Salvaged { dir: dir.to_owned(), view, last: plan.last, begins_after: plan.begins_after };
-    snapshot(dir, plan, &salvaged, fold)?;
+    write_snapshot(dir, plan, &salvaged, fold)?;
     if plan.rebuilds_view {
         salvaged.view.begin(begins.log, &begins.mark())?;
     }
@@ -148,7 +148,7 @@ pub fn carry_out(
 }
 
 /// Writes the snapshot of the kept state, from a snapshot or a checkpoint that is whole.
-fn snapshot(
+fn write_snapshot(
     dir: &Path,
     plan: &Plan,
     salvaged: &dyn Store,
@@ -157,12 +157,12 @@ fn snapshot(
     let new = dir.join(format!("{SNAPSHOTS}.{NEW}"));
     let snapshots = SnapshotDir::open(&new).map_err(DirectoryError::from)?;
     match &plan.states {
-        States::None => {}
-        States::Snapshot(name) => {
-            let copied = copy(&dir.join(SNAPSHOTS).join(name), &new.join(name));
+        StateSource::None => {}
+        StateSource::Snapshot(name) => {
+            let copied = copy_dir(&dir.join(SNAPSHOTS).join(name), &new.join(name));
             copied.map_err(|source| failed("a snapshot cannot be copied", source))?;
         }
-        States::Checkpoint(checkpoint) => {
+        StateSource::Checkpoint(checkpoint) => {
             let states = checkpoint.states(&|| false).map_err(DirectoryError::from)?;
             let written = snapshots.write(checkpoint.position, states.into_iter());
             written.map_err(DirectoryError::from)?;
@@ -175,7 +175,7 @@ fn snapshot(
 }
 
 /// Gives the new files their names, and marks the view. Each step may be repeated.
-fn finish(dir: &Path, begins: Begins) -> Result<Repaired, RepairError> {
+fn finish(dir: &Path, begins: NewLogStart) -> Result<Repaired, RepairError> {
     exchange(dir, SNAPSHOTS)?;
     exchange(dir, VIEW)?;
     let view = FjallView::open_again(&dir.join(VIEW), FjallOptions::default())?;
@@ -187,7 +187,7 @@ fn finish(dir: &Path, begins: Begins) -> Result<Repaired, RepairError> {
     // They belong to the old log.
     put_aside(dir, CHECKPOINTS)?;
     exchange(dir, LOG)?;
-    let removed = fs::remove_file(dir.join(REPAIR)).and_then(|()| sync(dir));
+    let removed = fs::remove_file(dir.join(REPAIR)).and_then(|()| sync_names(dir));
     removed.map_err(|source| failed("the file `repair` cannot be removed", source))?;
     Ok(Repaired { last: begins.after, log: begins.log })
 }
@@ -199,7 +199,7 @@ fn exchange(dir: &Path, name: &str) -> Result<(), DirectoryError> {
         return Ok(());
     }
     put_aside(dir, name)?;
-    let renamed = fs::rename(&new, &now).and_then(|()| sync(dir));
+    let renamed = fs::rename(&new, &now).and_then(|()| sync_names(dir));
     renamed.map_err(|source| failed(&format!("`{name}.{NEW}` cannot be renamed"), source))
 }
 
@@ -209,16 +209,16 @@ fn put_aside(dir: &Path, name: &str) -> Result<(), DirectoryError> {
     if !now.exists() {
         return Ok(());
     }
-    remove(&old)?;
-    let renamed = fs::rename(&now, &old).and_then(|()| sync(dir));
+    remove_dir(&old)?;
+    let renamed = fs::rename(&now, &old).and_then(|()| sync_names(dir));
     renamed.map_err(|source| failed(&format!("`{name}` cannot be put aside"), source))
 }
 
-fn sync(dir: &Path) -> io::Result<()> {
+fn sync_names(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn remove(path: &Path) -> Result<(), DirectoryError> {
+fn remove_dir(path: &Path) -> Result<(), DirectoryError> {
     match fs::remove_dir_all(path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
             Err(failed(&format!("{} cannot be removed", path.display()), source))
@@ -228,17 +228,142 @@ fn remove(path: &Path) -> Result<(), DirectoryError> {
 }
 
 /// Copies a directory with all its contents.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let to = to.join(entry.file_name());
         if entry.path().is_dir() {
-            copy(&entry.path(), &to)?;
+            copy_dir(&entry.path(), &to)?;
         } else {
             fs::copy(entry.path(), &to)?;
             File::open(&to)?.sync_all()?;
         }
     }
-    sync(to)
+    sync_names(to)
 }
+
+/// The readable part of a damaged directory, as a store without a writer.
+///
+/// It has the view, and the log up to the last position that is kept.
+struct Salvaged {
+    dir: PathBuf,
+    view: FjallView,
+    last: Position,
+    /// The position before the first existing frame.
+    begins_after: Position,
+}
+
+/// Visits the whole commits behind `after`, up to `last`.
+fn visit_commits(
+    dir: &Path,
+    (after, last): (Position, Position),
+    visit: &mut dyn FnMut(&Commit) -> Result<ControlFlow<()>, StoreError>,
+) -> Result<(), StoreError> {
+    let log = StoppedLog::open(&dir.join(LOG))?;
+    let (mut joiner, mut outcome) = (Joiner::default(), Ok(()));
+    let is_done = Cell::new(false);
+    let mut one = |entry: &Entry, _: &str, _| {
+        if is_done.get() {
+            return;
+        }
+        is_done.set(entry.header.position >= last);
+        // A part without its start is of a commit that is given up.
+        let joined = joiner.push(entry).ok().flatten();
+        let wanted = joined.filter(|it| it.position > after && it.position <= last);
+        let Some(commit) = wanted else { return };
+        match visit(&commit) {
+            Ok(ControlFlow::Continue(())) => {}
+            Ok(ControlFlow::Break(())) => is_done.set(true),
+            Err(error) => {
+                is_done.set(true);
+                outcome = Err(error);
+            }
+        }
+    };
+    log.inspect_while(&mut one, &|| !is_done.get())?;
+    outcome
+}
+
+/// Applies the commits behind `after`, up to `last`, to a view.
+fn apply_between(
+    dir: &Path,
+    view: &FjallView,
+    after: Position,
+    last: Position,
+) -> Result<(), StoreError> {
+    visit_commits(dir, (after, last), &mut |commit| {
+        let at = Mark { position: commit.position, epoch: commit.epoch, hash: commit.hash };
+        view.apply(&at, &encoding::changes_of(commit)?)?;
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+fn read_only() -> StoreError {
+    StoreError::Failed("it is being repaired".into())
+}
+
+impl View for Salvaged {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.view.get(table, key)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        from: Option<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        self.view.scan(table, prefix, from, direction, visit)
+    }
+}
+
+impl Log for Salvaged {
+    fn read(
+        &self,
+        after: Position,
+        visit: &mut dyn FnMut(Frame) -> ControlFlow<()>,
+    ) -> Result<Position, StoreError> {
+        let mut reached = after;
+        let mut flow = ControlFlow::Continue(());
+        visit_commits(&self.dir, (after, self.last), &mut |commit| {
+            reached = commit.position;
+            if let Some(frame) = encoding::frame_of(commit)? {
+                flow = visit(frame);
+            }
+            Ok(flow)
+        })?;
+        Ok(if flow.is_break() { reached } else { self.last.max(after) })
+    }
+
+    fn begins_after(&self) -> Result<Position, StoreError> {
+        Ok(self.begins_after)
+    }
+
+    fn last_position(&self) -> Result<Position, StoreError> {
+        Ok(self.last)
+    }
+
+    fn bytes_after(&self, _: Position) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    fn trim(&self, _: Position) -> Result<(), StoreError> {
+        Err(read_only())
+    }
+
+    fn reopen(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl Store for Salvaged {
+    fn commit(&self, _: Group<'_>) -> Result<Position, StoreError> {
+        Err(read_only())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,24 +4,18 @@
 //! has a checkpoint that is written or fetched, `N.new` a view that is being built, `N.old` one
 //! that is being removed. All of it can be rebuilt from a checkpoint and the log behind it.
 
-mod following;
-#[cfg(test)]
-mod tests;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use postrider_log::{Header, Log, LogError, Witness, check_witness};
 
-use crate::checkpoints::{Checkpoint, CheckpointDir, CheckpointError, must_go_on};
+use crate::checkpoints::{Checkpoint, CheckpointDir, CheckpointError, fail_if_given_up};
 use crate::fjall::FjallView;
-use crate::log_store::open::log_applied;
+use crate::log_store::recovery::{self, log_applied};
 use crate::snapshot::SnapshotDir;
 use crate::view::MarkedView;
 use crate::whole_file::sync_dir;
-pub use following::OpenRecords;
-
 use crate::{FjallOptions, LogStore, Position, SnapshotError, StoreError, Writes};
 
 /// The result of fetching a checkpoint.
@@ -78,6 +72,28 @@ pub struct ReplicaDir {
     name: String,
 }
 
+/// Open records of a shard.
+///
+/// They follow the log while another node owns the shard, and stay open meanwhile: opening and
+/// closing them costs far more than their usual lag.
+pub struct OpenRecords {
+    view: FjallView,
+    snapshots: SnapshotDir,
+    /// The position of the newest whole states.
+    states: Position,
+    /// The newest checkpoint whose states were requested.
+    newest: Position,
+}
+
+impl OpenRecords {
+    /// Returns whether the log continues from them.
+    fn lead_to(&self, log: &dyn Log) -> Result<bool, StoreError> {
+        let has_states = self.states.next() >= log.tail()?.first;
+        let has_any = self.view.applied()?.position > Position::START;
+        Ok(has_states && has_any && misfit(log, &self.view)?.is_none())
+    }
+}
+
 /// The opened parts for an engine.
 pub type OpenedReplica = (LogStore, SnapshotDir, CheckpointDir);
 
@@ -126,12 +142,12 @@ impl ReplicaDir {
         writes: Writes,
     ) -> Result<OpenedReplica, StoreError> {
         let OpenRecords { view, snapshots, .. } = self.records(had, from)?;
-        let (commits, is_done) = following::catch_up(&**from.log, &view, from.gives_up)?;
+        let (commits, is_done) = catch_up(&**from.log, &view, from.gives_up)?;
         if !is_done {
             return Err(StoreError::Failed("the log was not read to its end".to_owned()));
         }
         log_applied(commits);
-        let store = LogStore::over(from.log.clone(), Arc::new(view), writes).syncing()?;
+        let store = LogStore::caught_up(from.log.clone(), Arc::new(view), writes).syncing()?;
         Ok((store, snapshots, CheckpointDir::at(&self.path(".checkpoints"))))
     }
 
@@ -148,11 +164,11 @@ impl ReplicaDir {
             drop(had);
             FjallView::wait_until_closed(&self.path(""))?;
         }
-        self.opened(from)
+        self.open_or_load(from)
     }
 
     /// Opens the local records; those that the log no longer holds come from a checkpoint.
-    fn opened(&self, from: ReplicaSource<'_>) -> Result<OpenRecords, StoreError> {
+    fn open_or_load(&self, from: ReplicaSource<'_>) -> Result<OpenRecords, StoreError> {
         let ReplicaSource { log, bases, options, .. } = from;
         fs::create_dir_all(&self.parent).map_err(failed)?;
         let snapshots = SnapshotDir::open(self.path(".snapshots"))?;
@@ -205,19 +221,19 @@ impl ReplicaDir {
 
     /// Removes the fetched checkpoint, which is in the view and the snapshots by now.
     fn clear_fetched(&self) -> Result<(), StoreError> {
-        clear(&self.path(".checkpoints"))
+        remove_dir(&self.path(".checkpoints"))
     }
 
     /// Removes the view. A part of one has another name, so that it is never taken for a view.
     fn remove_view(&self) -> Result<(), StoreError> {
         let old = self.path(".old");
-        clear(&old)?;
+        remove_dir(&old)?;
         if FjallView::is_there(&self.path("")) {
             FjallView::wait_until_closed(&self.path(""))?;
             fs::rename(self.path(""), &old).map_err(failed)?;
         }
-        clear(&old)?;
-        clear(&self.path(""))
+        remove_dir(&old)?;
+        remove_dir(&self.path(""))
     }
 
     /// Loads the first checkpoint that is whole and arrives. Returns its position.
@@ -280,9 +296,9 @@ impl ReplicaDir {
         (checkpoint, bases): (&Checkpoint, &dyn Bases),
     ) -> Result<(), StoreError> {
         let new = self.path(".new");
-        clear(&new)?;
+        remove_dir(&new)?;
         let view = FjallView::open(&new, options)?;
-        let goes_on = &mut |_| Ok(must_go_on(&|| bases.is_stopping())?);
+        let goes_on = &mut |_| Ok(fail_if_given_up(&|| bases.is_stopping())?);
         let loaded = checkpoint
             .load_into::<StoreError>(&view, goes_on)
             .and_then(|at| view.begin(log.id(), &at))
@@ -293,6 +309,69 @@ impl ReplicaDir {
         self.remove_view()?;
         fs::rename(&new, self.path("")).map_err(failed)?;
         sync_dir(&self.parent).map_err(failed)
+    }
+
+    /// Moves the records towards the end of a log that another node writes, and keeps them open.
+    ///
+    /// So [`open`](Self::open) has little left to do. Returns the position of the records.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open). The records are closed.
+    pub fn follow(
+        &self,
+        had: Option<OpenRecords>,
+        from: ReplicaSource<'_>,
+    ) -> Result<(OpenRecords, Position), StoreError> {
+        let mut records = self.records(had, from)?;
+        let (_, is_done) = catch_up(&**from.log, &records.view, from.gives_up)?;
+        let at = records.view.sync()?;
+        if is_done && let Err(error) = self.renew_states(&mut records, from) {
+            // The local ones also work: an engine then reads more of the log.
+            tracing::warn!(%error, "the states of the newest checkpoint were not taken");
+        }
+        self.clear_fetched()?;
+        Ok((records, at))
+    }
+
+    /// Loads the actors' states from a checkpoint that is newer than the local ones.
+    ///
+    /// An engine reads the log from there.
+    fn renew_states(
+        &self,
+        records: &mut OpenRecords,
+        from: ReplicaSource<'_>,
+    ) -> Result<(), StoreError> {
+        let newest = from.bases.newest()?;
+        if newest <= records.newest {
+            return Ok(());
+        }
+        let checkpoints = CheckpointDir::at(&self.path(".checkpoints"));
+        checkpoints.prepare()?;
+        let fetched = from.bases.fetch(0, &checkpoints, from.gives_up);
+        if (from.gives_up)() {
+            return Ok(());
+        }
+        // This is set whatever the result: the checkpoint is as large as all records.
+        records.newest = newest;
+        match fetched? {
+            Fetched::Here(checkpoint) => {
+                let checkpoint = (&checkpoint, from.bases);
+                records.states = self.load(&**from.log, None, &records.snapshots, checkpoint)?;
+                Ok(())
+            }
+            Fetched::Slow(why) => Err(StoreError::Failed(why)),
+            Fetched::Nothing => Ok(()),
+        }
+    }
+
+    /// Removes all local data of the shard, including open records.
+    ///
+    /// # Errors
+    /// Those of the disk. The rest can still be removed or opened.
+    pub fn remove(&self, had: Option<OpenRecords>) -> Result<(), StoreError> {
+        drop(had);
+        self.remove_view()?;
+        [".snapshots", ".checkpoints", ".new"].iter().try_for_each(|it| remove_dir(&self.path(it)))
     }
 }
 
@@ -329,7 +408,7 @@ fn begins_later(log: &dyn Log, first: Position, epoch: u64) -> Result<bool, Stor
     Ok(header.epoch > epoch)
 }
 
-fn clear(path: &Path) -> Result<(), StoreError> {
+fn remove_dir(path: &Path) -> Result<(), StoreError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(error)),
         _ => Ok(()),
@@ -339,3 +418,35 @@ fn clear(path: &Path) -> Result<(), StoreError> {
 fn failed(error: std::io::Error) -> StoreError {
     StoreError::Failed(error.to_string())
 }
+
+/// Applies the missing commits to a view.
+///
+/// Returns their number, and whether it reached the end.
+///
+/// Only the claim of a repair skips epochs. It is behind the log's old entries, which may have been
+/// given up, or be more than a backup has. So nothing is applied across it. After the repair the
+/// log starts behind it, and the view is built from the checkpoint there.
+fn catch_up(
+    log: &dyn Log,
+    view: &dyn MarkedView,
+    gives_up: &dyn Fn() -> bool,
+) -> Result<(u64, bool), StoreError> {
+    let (applied, mut is_done) = (view.applied()?, true);
+    let mut epoch = applied.epoch;
+    let commits = recovery::catch_up(log, view, &mut |commit| {
+        if commit.position > applied.position {
+            if commit.epoch > epoch + 1 {
+                let at = commit.position;
+                let what = format!("a repair begins the shard anew at {at}, without what is here");
+                return Err(StoreError::Damaged(what));
+            }
+            epoch = commit.epoch;
+        }
+        is_done = !gives_up();
+        Ok(is_done)
+    })?;
+    Ok((commits, is_done))
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,9 +7,7 @@
 //!
 //! The last two generations are kept. If one is damaged or missing, the replay takes longer.
 
-mod content;
-mod files;
-
+mod generation;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
@@ -86,7 +84,7 @@ pub fn check(dir: &Path) -> Result<Vec<GenerationCheck>, SnapshotError> {
             Err(error @ SnapshotError::Io(_)) => return Err(error),
         };
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let (name, bytes) = (name.unwrap_or_default(), files::bytes(&path));
+        let (name, bytes) = (name.unwrap_or_default(), generation::total_bytes(&path));
         checked.push(GenerationCheck { name, position, bytes, problem });
     }
     Ok(checked)
@@ -96,7 +94,7 @@ pub fn check(dir: &Path) -> Result<Vec<GenerationCheck>, SnapshotError> {
 ///
 /// # Errors
 /// [`SnapshotError::Io`] when the directory cannot be read.
-pub(crate) fn newest_name(dir: &Path) -> Result<Option<Position>, SnapshotError> {
+pub(crate) fn newest_position(dir: &Path) -> Result<Option<Position>, SnapshotError> {
     if !dir.is_dir() {
         return Ok(None);
     }
@@ -144,7 +142,7 @@ impl SnapshotDir {
     ) -> Result<Position, SnapshotError> {
         let _busy = self.busy.lock();
         let name = format!("{PREFIX}{:016x}", position.0);
-        let temporary = self.fresh(&name)?;
+        let temporary = self.create_temporary(&name)?;
         let written = self.write_and_verify(position, &temporary, entries);
         if written.is_err() {
             self.remove(&temporary);
@@ -156,7 +154,7 @@ impl SnapshotDir {
             self.remove(&finished);
         }
         fs::rename(&temporary, &finished)?;
-        files::sync_dir(&self.dir)?;
+        generation::sync_dir(&self.dir)?;
         self.keep_one_before(position)
     }
 
@@ -172,7 +170,7 @@ impl SnapshotDir {
             fs::rename(&path, &doomed)?;
             fs::remove_dir_all(&doomed)?;
         }
-        Ok(files::sync_dir(&self.dir)?)
+        Ok(generation::sync_dir(&self.dir)?)
     }
 
     fn write_and_verify(
@@ -181,8 +179,9 @@ impl SnapshotDir {
         temporary: &Path,
         entries: impl Iterator<Item = (WorkspaceId, Vec<u8>)>,
     ) -> Result<(), SnapshotError> {
-        let written = content::write(&temporary.join(files::DATABASE), position, entries)?;
-        files::seal(temporary)?;
+        let written =
+            generation::write_database(&temporary.join(generation::DATABASE), position, entries)?;
+        generation::seal(temporary)?;
         let read = self.read(position, temporary, &mut |_, _| ())?;
         if read != written {
             return Err(SnapshotError::Damaged("it does not read as it was written".into()));
@@ -200,7 +199,7 @@ impl SnapshotDir {
                 continue;
             }
             if other < position && kept.is_none() {
-                match files::check(&path) {
+                match generation::check_files(&path) {
                     Ok(()) => {
                         kept = Some(other);
                         continue;
@@ -249,7 +248,7 @@ impl SnapshotDir {
         let written = fs::metadata(&path)?;
         let millis = written.mtime().saturating_mul(1000) + written.mtime_nsec() / 1_000_000;
         let at = Timestamp::from_millis(u64::try_from(millis).unwrap_or_default());
-        Ok(Some((at, files::bytes(&path))))
+        Ok(Some((at, generation::total_bytes(&path))))
     }
 
     /// Reads a generation from a copy that sled may change.
@@ -257,11 +256,12 @@ impl SnapshotDir {
         &self,
         position: Position,
         generation: &Path,
-        visit: content::Visit<'_>,
-    ) -> Result<content::Summary, SnapshotError> {
-        let copy = self.fresh("read")?;
-        let outcome = files::copy_checked(generation, &copy)
-            .and_then(|()| content::read(&copy.join(files::DATABASE), position, visit));
+        visit: generation::VisitState<'_>,
+    ) -> Result<generation::DatabaseSummary, SnapshotError> {
+        let copy = self.create_temporary("read")?;
+        let outcome = generation::copy_checked(generation, &copy).and_then(|()| {
+            generation::read_database(&copy.join(generation::DATABASE), position, visit)
+        });
         self.remove(&copy);
         outcome
     }
@@ -283,7 +283,7 @@ impl SnapshotDir {
     }
 
     /// Creates an empty temporary directory and returns its path.
-    fn fresh(&self, name: &str) -> io::Result<PathBuf> {
+    fn create_temporary(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.dir.join(format!("{name}{TEMPORARY}"));
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -33,7 +33,7 @@ pub struct Usage {
 
 /// A change of the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Delta {
+pub(crate) struct UsageDelta {
     bytes: i64,
     broadcasts: i64,
 }
@@ -44,7 +44,7 @@ impl Usage {
     /// # Errors
     /// [`StoreError::Damaged`] when the counts cannot be decoded, and the errors of [`View::get`].
     pub fn of(view: &dyn View, workspace: &WorkspaceId) -> Result<Self, StoreError> {
-        read(view, &Self::key(workspace))
+        read_counts(view, &Self::key(workspace))
     }
 
     /// Counts the workspace's data by reading all of it, which takes long. It is for checks.
@@ -53,14 +53,14 @@ impl Usage {
     /// Those of [`View::scan`].
     pub fn scan(view: &dyn View, workspace: &WorkspaceId) -> Result<Self, StoreError> {
         let prefix = [workspace.as_str().as_bytes(), &[0]].concat();
-        let mut found = Delta::default();
+        let mut found = UsageDelta::default();
         for table in Table::ALL.iter().copied().filter(|table| table.is_of_workspaces()) {
             view.scan(table, &prefix, None, Direction::Forward, &mut |key, value| {
                 found.add(1, table, key, prefix.len(), value.len() as u64);
                 ControlFlow::Continue(())
             })?;
         }
-        Ok(found.on(Self::default()))
+        Ok(found.applied_to(Self::default()))
     }
 
     /// Returns the key in [`Table::Meta`] of a workspace's counts.
@@ -84,9 +84,9 @@ impl Usage {
     }
 }
 
-impl Delta {
+impl UsageDelta {
     /// Returns the counts after this change.
-    fn on(self, before: Usage) -> Usage {
+    fn applied_to(self, before: Usage) -> Usage {
         Usage {
             bytes: before.bytes.saturating_add_signed(self.bytes),
             broadcasts: before.broadcasts.saturating_add_signed(self.broadcasts),
@@ -108,7 +108,7 @@ fn key(workspace: &[u8]) -> Vec<u8> {
     [PREFIX, workspace].concat()
 }
 
-fn read(view: &dyn View, key: &[u8]) -> Result<Usage, StoreError> {
+fn read_counts(view: &dyn View, key: &[u8]) -> Result<Usage, StoreError> {
     let Some(value) = view.get(Table::Meta, key)? else { return Ok(Usage::default()) };
     Usage::decode(&value).ok_or_else(|| {
         StoreError::Damaged(format!("the counts {} cannot be read", key.escape_ascii()))
@@ -116,15 +116,19 @@ fn read(view: &dyn View, key: &[u8]) -> Result<Usage, StoreError> {
 }
 
 /// A record's key and its new value; `None` deletes the record.
-type Counted = (Vec<u8>, Option<Vec<u8>>);
+type CountsRecord = (Vec<u8>, Option<Vec<u8>>);
 
-/// The counts, as records of [`Table::Meta`], after changes that are about to be committed. No two
-/// of the changes may name the same record.
+/// Returns the counts that changes alter which are about to be committed.
+///
+/// They are records of [`Table::Meta`]. No two of the changes may name the same record.
 ///
 /// # Errors
 /// Those of [`View::get`]. Counts that cannot be decoded begin anew, which is logged.
-pub(crate) fn counted(view: &dyn View, changes: &[Change]) -> Result<Vec<Counted>, StoreError> {
-    let mut deltas = HashMap::<&[u8], Delta>::new();
+pub(crate) fn changed_counts(
+    view: &dyn View,
+    changes: &[Change],
+) -> Result<Vec<CountsRecord>, StoreError> {
+    let mut deltas = HashMap::<&[u8], UsageDelta>::new();
     for Change { table, key, value } in changes {
         if !table.is_of_workspaces() {
             continue;
@@ -143,14 +147,14 @@ pub(crate) fn counted(view: &dyn View, changes: &[Change]) -> Result<Vec<Counted
     let mut counts = Vec::with_capacity(deltas.len());
     for (workspace, delta) in deltas {
         let key = key(workspace);
-        let before = match read(view, &key) {
+        let before = match read_counts(view, &key) {
             Err(StoreError::Damaged(why)) => {
                 tracing::error!(why, "a workspace's bytes are counted anew from none");
                 Usage::default()
             }
             before => before?,
         };
-        let after = delta.on(before);
+        let after = delta.applied_to(before);
         // A workspace without data has no record.
         let value = (after != Usage::default()).then(|| after.encode());
         if after != before {

@@ -4,12 +4,8 @@
 //! waiting caller. While one group is being committed the next ones fill, so a busy store makes
 //! large groups and an idle one answers after one fsync.
 
-mod moment;
 mod staging;
 mod thread;
-
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,10 +15,8 @@ use parking_lot::{Condvar, Mutex};
 use postrider_domain::{Timestamp, Unavailable, UnavailableReason, WorkspaceId};
 use tokio::sync::oneshot;
 
-use crate::{Change, Position, Store, StoreError};
-pub(crate) use moment::last_moment_change;
-pub use moment::{KEY as LAST_MOMENT, Moments, last_moment};
-use staging::{Need, Owner, Queue};
+use crate::{Change, Position, Store, StoreError, Table, View};
+use staging::{BatchSize, Queue, SectionOwner};
 
 /// Bounds of the writer's queue.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +44,7 @@ pub type Notify = Box<dyn Fn(GroupNumber, Result<(), CommitError>) + Send + Sync
 #[derive(Debug, Clone, Copy)]
 pub struct ChangeRef<'a> {
     /// The record's table.
-    pub table: crate::Table,
+    pub table: Table,
     /// Its key, 1 to 1,024 bytes.
     pub key: &'a [u8],
     /// Its new value, or `None` to delete it.
@@ -122,6 +116,40 @@ pub struct WriterStats {
     pub bytes: u64,
 }
 
+/// Returns the present moment. The store reads no clock: its caller supplies one.
+pub type Moments = Box<dyn Fn() -> Timestamp + Send>;
+
+/// The key in [`Table::Meta`] of the moment of the last commit, which each commit stores.
+///
+/// All data of a group was created before its commit, so no moment in the data is later than it.
+pub const LAST_MOMENT: &[u8] = b"durable_moment";
+/// The first byte of the value. The moment in milliseconds follows, as u64, big endian.
+const MOMENT_VERSION: u8 = 1;
+
+fn encode_moment(at: Timestamp) -> [u8; 9] {
+    let [a, b, c, d, e, f, g, h] = at.as_millis().to_be_bytes();
+    [MOMENT_VERSION, a, b, c, d, e, f, g, h]
+}
+
+/// Returns the change that stores the moment of a commit.
+pub(crate) fn last_moment_change(at: Timestamp) -> Change {
+    Change::put(Table::Meta, LAST_MOMENT, encode_moment(at))
+}
+
+/// Returns the moment of the last commit; `None` where nothing was committed with one.
+///
+/// # Errors
+/// Those of [`View::get`]; [`StoreError::Damaged`] when it is not a moment of this version.
+pub fn last_moment(store: &dyn View) -> Result<Option<Timestamp>, StoreError> {
+    let Some(bytes) = store.get(Table::Meta, LAST_MOMENT)? else { return Ok(None) };
+    let millis = match bytes.split_first() {
+        Some((&MOMENT_VERSION, millis)) => millis.try_into().ok().map(u64::from_be_bytes),
+        _ => None,
+    };
+    let damaged = || StoreError::Damaged("the moment of the last commit".into());
+    Ok(Some(Timestamp::from_millis(millis.ok_or_else(damaged)?)))
+}
+
 /// A handle of the writer's thread, cheap to clone.
 ///
 /// When the last clone is dropped, the thread ends as after [`stop`](Self::stop), but the drop does
@@ -176,7 +204,7 @@ impl Shared {
         queue.admit()?;
         let staged = stage(&mut queue)?;
         self.note_room(&queue);
-        let wake = queue.call(deferrable);
+        let wake = queue.note_staged(deferrable);
         drop(queue);
         if wake {
             self.wake.notify_one();
@@ -225,7 +253,7 @@ impl Writer {
     /// everything that is queued.
     #[must_use]
     pub fn subscribe(&self, workspace: WorkspaceId, notify: Notify) -> Subscriber {
-        let owner = Owner { workspace, notify, failed: AtomicBool::new(false) };
+        let owner = SectionOwner { workspace, notify, failed: AtomicBool::new(false) };
         let shared = self.0.shared.clone();
         let group = AtomicU64::new(shared.queue.lock().last_group());
         Subscriber { shared, owner: Arc::new(owner), group, section: AtomicUsize::new(NO_SECTION) }
@@ -293,8 +321,10 @@ impl Writer {
         self.0.shared.healthy.load(Ordering::Acquire)
     }
 
-    /// Whether new work may be begun. Without room an actor must refuse a command before it has
-    /// changed anything, because a batch that is submitted cannot be refused any more.
+    /// Returns whether new work may be started.
+    ///
+    /// Without room an actor must refuse a command before it has changed anything, because a batch
+    /// that is submitted cannot be refused any more.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.0.shared.has_room.load(Ordering::Acquire)
@@ -337,7 +367,7 @@ const NO_SECTION: usize = usize::MAX;
 /// The handle by which one workspace submits batches to the group commit.
 pub struct Subscriber {
     shared: Arc<Shared>,
-    owner: Arc<Owner>,
+    owner: Arc<SectionOwner>,
     /// The last group in which this subscriber had a section, and the section's index; at first the
     /// last group before it, and [`NO_SECTION`]. Used under the queue's lock only; they are atomics
     /// so that `&self` suffices.
@@ -364,7 +394,7 @@ impl Subscriber {
     /// [`CommitError::TooLarge`] or [`CommitError::Closed`], with nothing queued;
     /// [`CommitError::Store`] while the store is not open and after such a failure.
     pub fn submit(&self, batch: Batch<'_>) -> Result<GroupNumber, CommitError> {
-        let need = Need::of(&self.owner.workspace, &batch)?;
+        let need = BatchSize::of(&self.owner.workspace, &batch)?;
         self.shared.stage(batch.deferrable, |queue| {
             if self.owner.failed.load(Ordering::Relaxed) {
                 let why = "an earlier commit of this workspace failed";
@@ -382,7 +412,7 @@ impl Subscriber {
     /// Commits submitted deferrable batches at once, because a caller now waits for them.
     pub fn hurry(&self) {
         let mut queue = self.shared.queue.lock();
-        let wake = !queue.groups.is_empty() && queue.call(false);
+        let wake = !queue.groups.is_empty() && queue.note_staged(false);
         drop(queue);
         if wake {
             self.shared.wake.notify_one();
@@ -401,3 +431,6 @@ impl std::fmt::Debug for Subscriber {
         f.debug_struct("Subscriber").field("workspace", self.workspace()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,19 +5,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::FileOptions;
-use super::closed::CLOSED;
 use super::disk::Disk;
 use super::prepare::Preparer;
-use super::recover::{Segment, begin_segment, name_segment};
+use super::recover::{CLOSED, LogSegment, begin_segment, name_segment};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::chain::Chain;
-use crate::commit::check;
 use crate::entry::{Header, Position};
+use crate::parts::check_commit;
 use crate::port::AppendError;
 
 /// The state of appends.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct SegmentWriter {
     disk: Arc<dyn Disk>,
     chain: Chain,
     /// Set once the claim of this opening was appended.
@@ -31,24 +30,24 @@ pub(super) struct Writer {
 
 /// A commit that is durable.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct DurableCommit {
     /// The header of its last entry.
     pub(super) header: Option<Header>,
     /// The segment that it started, if it did.
-    pub(super) began: Option<Segment>,
+    pub(super) began: Option<LogSegment>,
     /// The offset behind it.
     pub(super) end: u64,
 }
 
 /// A commit that was not acknowledged.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct AppendFailure {
     pub(super) error: AppendError,
     /// Set if the files may differ from their known state.
     pub(super) must_reopen: bool,
 }
 
-impl Failure {
+impl AppendFailure {
     fn refused(why: String) -> Self {
         Self { error: AppendError::Refused(why), must_reopen: false }
     }
@@ -62,7 +61,7 @@ impl Failure {
     }
 }
 
-impl Writer {
+impl SegmentWriter {
     pub(super) fn new(disk: &Arc<dyn Disk>, options: &FileOptions, chain: Chain) -> Self {
         Self {
             disk: disk.clone(),
@@ -98,16 +97,16 @@ impl Writer {
     pub(super) fn append(
         &mut self,
         options: &FileOptions,
-        newest: Option<&Segment>,
+        newest: Option<&LogSegment>,
         at: Position,
         entries: &[Bytes],
-    ) -> Result<Done, Failure> {
+    ) -> Result<DurableCommit, AppendFailure> {
         if self.closed {
-            return Err(Failure::refused("the log is closed".to_owned()));
+            return Err(AppendFailure::refused("the log is closed".to_owned()));
         }
         let max = options.entry_bytes_max;
-        let checked =
-            check(&self.chain, at, entries, self.claimed, max).map_err(Failure::refused)?;
+        let checked = check_commit(&self.chain, at, entries, self.claimed, max)
+            .map_err(AppendFailure::refused)?;
         self.remove_mark()?;
         let bytes = checked.bytes() as u64;
         let (segment, began) = match newest {
@@ -118,7 +117,7 @@ impl Writer {
             }
         };
         let unknown = |what: &str, error: std::io::Error| {
-            Failure::unknown(format!("{} cannot be {what}: {error}", segment.name()))
+            AppendFailure::unknown(format!("{} cannot be {what}: {error}", segment.name()))
         };
         let written = segment.file.write_at(segment.end, &checked.to_bytes());
         written.map_err(|error| unknown("written", error))?;
@@ -127,11 +126,11 @@ impl Writer {
         self.chain = checked.chain;
         self.claimed = true;
         self.preparer.begin(options.segment_bytes);
-        Ok(Done { header, began, end: segment.end + bytes })
+        Ok(DurableCommit { header, began, end: segment.end + bytes })
     }
 
     /// Removes the mark of a clean stop, durably, before the next append.
-    fn remove_mark(&mut self) -> Result<(), Failure> {
+    fn remove_mark(&mut self) -> Result<(), AppendFailure> {
         let disk = &self.disk;
         if !self.may_be_marked {
             return Ok(());
@@ -144,7 +143,7 @@ impl Writer {
             Ok(())
         });
         let refused = |error| format!("the mark of the clean stop cannot be removed: {error}");
-        removed.map_err(|error| Failure::refused(refused(error)))?;
+        removed.map_err(|error| AppendFailure::refused(refused(error)))?;
         self.may_be_marked = false;
         Ok(())
     }
@@ -153,9 +152,9 @@ impl Writer {
     fn next_segment(
         &mut self,
         segment_bytes: u64,
-        newest: Option<&Segment>,
+        newest: Option<&LogSegment>,
         bytes: u64,
-    ) -> Result<Segment, Failure> {
+    ) -> Result<LogSegment, AppendFailure> {
         let offset = SEGMENT_HEADER_BYTES as u64;
         let length = segment_bytes.max((offset + bytes).next_multiple_of(offset));
         let before = newest.map_or_else(Default::default, |newest| newest.header.first);
@@ -165,11 +164,11 @@ impl Writer {
             Ok(file)
         });
         let cannot = |error: std::io::Error| format!("the next segment cannot be made: {error}");
-        let file = made.map_err(|error| Failure::refused(cannot(error)))?;
+        let file = made.map_err(|error| AppendFailure::refused(cannot(error)))?;
         // It is unknown whether the new name exists, but the commit certainly does not.
         let named = name_segment(&*self.disk, &header);
-        named.map_err(|error| Failure::refused_until_reopened(cannot(error)))?;
+        named.map_err(|error| AppendFailure::refused_until_reopened(cannot(error)))?;
         let last = header.first.previous();
-        Ok(Segment { header, file, last, end: offset, length })
+        Ok(LogSegment { header, file, last, end: offset, length })
     }
 }

@@ -6,11 +6,12 @@
 use std::io;
 use std::path::Path;
 
-use super::closed::{CLOSED, Closed};
 use super::disk::{Disk, DiskFile, ReadOnlyDisk};
-use super::recover::{Segment, open_segment};
-use super::scan::{Found, Reader, bytes_before_zeros, find_entry, not_whole, read_failed};
-use super::segment::{SEGMENT_HEADER_BYTES, position_of};
+use super::recover::{CLOSED, CleanStop, LogSegment, open_segment};
+use super::scan::{
+    EntryReader, FoundEntry, bytes_before_zeros, describe_not_whole, find_entry, read_failed,
+};
+use super::segment::{SEGMENT_HEADER_BYTES, position_in_name};
 use crate::chain::Chain;
 use crate::entry::{Entry, EntryHash, Header, Kind, LogId, Position};
 use crate::port::LogError;
@@ -101,10 +102,10 @@ impl StoppedLog {
         let mut found = Inspection::default();
         let (mut firsts, names) = (Vec::new(), self.disk.list().map_err(failed)?);
         for name in &names {
-            match position_of(name) {
+            match position_in_name(name) {
                 None => {}
                 Some(Ok(first)) => firsts.push(first),
-                Some(Err(())) => found.gaps.push(unnamed(name)),
+                Some(Err(())) => found.gaps.push(bad_name_gap(name)),
             }
         }
         firsts.sort_unstable();
@@ -121,16 +122,17 @@ impl StoppedLog {
                 Ok(next) if next.header.segment_before != first => None,
                 _ => Some(firsts[index + 1].previous()),
             });
-            let place = Place {
+            let place = SegmentPlace {
                 first,
                 before: index.checked_sub(1).map(|before| firsts[before]),
                 ends: next.flatten(),
                 is_newest: next.is_none(),
             };
-            hash = read_one(&place, &opened[index], hash, &mut found, visit)?;
+            hash = inspect_segment(&place, &opened[index], hash, &mut found, visit)?;
         }
         if names.iter().any(|name| name == CLOSED) {
-            let closed = Closed::read(&*self.disk).map_err(|error| read_failed(CLOSED, &error))?;
+            let closed =
+                CleanStop::read(&*self.disk).map_err(|error| read_failed(CLOSED, &error))?;
             found.check_closed(closed);
         }
         Ok(found)
@@ -138,7 +140,7 @@ impl StoppedLog {
 }
 
 /// The place of a segment among the others.
-struct Place {
+struct SegmentPlace {
     first: Position,
     /// The first position of the previous segment.
     before: Option<Position>,
@@ -147,7 +149,7 @@ struct Place {
     is_newest: bool,
 }
 
-impl Place {
+impl SegmentPlace {
     fn gap(&self, error: LogError, positions: Option<(Position, Position)>) -> LogGap {
         let through = positions.map_or(self.first, |(_, through)| through);
         let segment_ends = self.ends.unwrap_or(through);
@@ -156,9 +158,9 @@ impl Place {
 }
 
 /// Reads one segment. Returns the hash of its last entry, if all of it was readable.
-fn read_one(
-    place: &Place,
-    opened: &Result<Segment, LogError>,
+fn inspect_segment(
+    place: &SegmentPlace,
+    opened: &Result<LogSegment, LogError>,
     hash: Option<EntryHash>,
     found: &mut Inspection,
     visit: VisitEntry<'_>,
@@ -188,13 +190,13 @@ fn read_one(
     } else if hash.is_some_and(|hash| hash != header.prev) {
         report("it follows another entry than the last one before it", None);
     }
-    let walk = Walk { segment, name: &name, place };
-    walk.all(found, visit).map_err(|error| read_failed(&name, &error))
+    let walk = SegmentWalk { segment, name: &name, place };
+    walk.read_to_end(found, visit).map_err(|error| read_failed(&name, &error))
 }
 
 impl Inspection {
     /// Checks that the end of a clean stop is reached.
-    fn check_closed(&mut self, closed: Option<Closed>) {
+    fn check_closed(&mut self, closed: Option<CleanStop>) {
         let Some(closed) = closed.filter(|closed| Some(closed.log) == self.id) else { return };
         let is_reported = self.gaps.iter().any(|gap| gap.is_newest);
         if closed.last > self.last && !is_reported {
@@ -215,29 +217,33 @@ impl Inspection {
     }
 }
 
-fn unnamed(name: &str) -> LogGap {
+fn bad_name_gap(name: &str) -> LogGap {
     let what = "its name is not a segment's".to_owned();
     let error = LogError::Damaged { position: None, file: name.to_owned(), offset: 0, what };
     LogGap { error, positions: None, segment_ends: Position::START, is_newest: true }
 }
 
 /// The reading of one segment.
-struct Walk<'a> {
-    segment: &'a Segment,
+struct SegmentWalk<'a> {
+    segment: &'a LogSegment,
     name: &'a str,
-    place: &'a Place,
+    place: &'a SegmentPlace,
 }
 
-impl Walk<'_> {
+impl SegmentWalk<'_> {
     fn file(&self) -> &dyn DiskFile {
         &*self.segment.file
     }
 
     /// Reads the segment to its end. Returns the hash of its last entry, if that was read.
-    fn all(&self, found: &mut Inspection, visit: VisitEntry<'_>) -> io::Result<Option<EntryHash>> {
+    fn read_to_end(
+        &self,
+        found: &mut Inspection,
+        visit: VisitEntry<'_>,
+    ) -> io::Result<Option<EntryHash>> {
         let length = self.segment.length;
         let mut chain = self.segment.header.chain();
-        let mut reader = Reader::new(self.file(), length);
+        let mut reader = EntryReader::new(self.file(), length);
         // The end of the last whole commit.
         let mut whole = (chain.clone(), SEGMENT_HEADER_BYTES as u64);
         while self.place.ends.is_none_or(|ends| chain.last() < ends) {
@@ -259,9 +265,9 @@ impl Walk<'_> {
                 },
                 Err(fault) => (LogError::of_entry(&fault, next, self.name, at), true),
             };
-            match self.behind(&chain, at, error, is_old, found)? {
+            match self.resume_behind(&chain, at, error, is_old, found)? {
                 Some((anew, offset)) => {
-                    reader = Reader::from(self.file(), offset, length);
+                    reader = EntryReader::from(self.file(), offset, length);
                     chain = anew;
                 }
                 None => break,
@@ -282,7 +288,7 @@ impl Walk<'_> {
     /// Reports a place without its entry, and finds the next whole commit behind it.
     ///
     /// `None` is the end of the readable part.
-    fn behind(
+    fn resume_behind(
         &self,
         chain: &Chain,
         at: u64,
@@ -304,16 +310,16 @@ impl Walk<'_> {
         }
         let begins = |header: &Header| is_later(header) && header.part == 0;
         let (through, anew) = match later {
-            Some(Found::Newer(offset, fault)) => {
+            Some(FoundEntry::Newer(offset, fault)) => {
                 error = LogError::of_entry(&fault, chain.last().next(), self.name, offset);
                 (ends, None)
             }
-            Some(Found::Entry(offset, header)) => {
+            Some(FoundEntry::Entry(offset, header)) => {
                 if let LogError::Damaged { what, .. } = &mut error {
-                    *what = not_whole(offset, header.position);
+                    *what = describe_not_whole(offset, header.position);
                 }
                 match find_entry(self.file(), offset, length, &begins)? {
-                    Some(Found::Entry(offset, header)) => {
+                    Some(FoundEntry::Entry(offset, header)) => {
                         let last = header.position.previous();
                         let epoch = header.epoch - u64::from(header.kind == Kind::Claim);
                         let anew = Chain::new(log, shard, last, epoch, header.prev);

@@ -6,7 +6,6 @@
 //! the unchanged bytes in it.
 
 mod append;
-mod closed;
 pub(crate) mod disk;
 pub mod inspect;
 mod prepare;
@@ -24,11 +23,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use append::Writer;
-use closed::Closed;
+use append::{AppendFailure, SegmentWriter};
 use disk::{Disk, RealDisk};
-use recover::{How, Segment, recover};
-use scan::{Reader, read_failed};
+use recover::{CleanStop, LogSegment, RecoverOptions, RecoveredLog, recover};
+use scan::{EntryReader, read_failed};
 use segment::SEGMENT_HEADER_BYTES;
 
 use crate::entry::{Entry, LogId, Position};
@@ -67,17 +65,17 @@ pub struct FileLog {
     options: FileOptions,
     start: Start,
     /// The part that readers see: only durable entries.
-    shown: RwLock<Shown>,
+    shown: RwLock<ShownLog>,
     /// Held for the whole of an append. Taken before `trimming`.
-    writer: Mutex<Writer>,
+    writer: Mutex<SegmentWriter>,
     trimming: Mutex<()>,
 }
 
 /// The durable part of the log.
 #[derive(Debug, Clone)]
-struct Shown {
+struct ShownLog {
     tail: Tail,
-    segments: Vec<Segment>,
+    segments: Vec<LogSegment>,
     /// The reason why the log must be reopened.
     failed: Option<String>,
 }
@@ -100,15 +98,15 @@ impl FileLog {
         options: FileOptions,
         start: Start,
     ) -> Result<Self, LogError> {
-        let how = How {
+        let recover_options = RecoverOptions {
             segment_bytes: options.segment_bytes,
             start: &start,
             acknowledged: options.acknowledged,
             keep_through: None,
         };
-        let opened = recover(&disk, &how)?;
-        let writer = Writer::new(&disk, &options, opened.end.chain.clone());
-        let shown = Shown::of(opened);
+        let opened = recover(&disk, &recover_options)?;
+        let writer = SegmentWriter::new(&disk, &options, opened.end.chain.clone());
+        let shown = ShownLog::of(opened);
         let start = Start { id: shown.tail.log, shard: shown.tail.shard, ..start };
         let (shown, writer) = (RwLock::new(shown), Mutex::new(writer));
         Ok(Self { disk, options, start, shown, writer, trimming: Mutex::default() })
@@ -129,8 +127,8 @@ impl FileLog {
     }
 }
 
-impl Shown {
-    fn of(opened: recover::Opened) -> Self {
+impl ShownLog {
+    fn of(opened: RecoveredLog) -> Self {
         let first = opened.segments.first().map(|segment| segment.header.first);
         let first = first.unwrap_or(opened.end.chain.last().next());
         let tail = Tail::of(&opened.end.chain, first, opened.end.header);
@@ -142,7 +140,7 @@ impl Shown {
     }
 
     /// Returns the segments with entries from this position on.
-    fn segments_from(&self, from: Position) -> Result<Vec<Segment>, LogError> {
+    fn segments_from(&self, from: Position) -> Result<Vec<LogSegment>, LogError> {
         let first = self.tail.first;
         if from < first {
             return Err(LogError::Trimmed { asked: from, first });
@@ -154,13 +152,13 @@ impl Shown {
 
 /// Visits the entries of a segment from `from` on. Everything before them is checked too.
 fn read_segment(
-    segment: &Segment,
+    segment: &LogSegment,
     from: Position,
     visit: &mut dyn FnMut(Entry) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, LogError> {
     let name = segment.name();
     let mut chain = segment.header.chain();
-    let mut reader = Reader::new(&*segment.file, segment.end);
+    let mut reader = EntryReader::new(&*segment.file, segment.end);
     while chain.last() < segment.last {
         let (at, next) = (reader.at(), chain.last().next());
         let entry = reader.next_entry().map_err(|error| read_failed(&name, &error))?;
@@ -215,7 +213,7 @@ impl Log for FileLog {
                 }
                 Ok(())
             }
-            Err(append::Failure { error, must_reopen }) => {
+            Err(AppendFailure { error, must_reopen }) => {
                 if must_reopen {
                     shown.failed = Some(error.to_string());
                 }
@@ -318,15 +316,15 @@ impl Log for FileLog {
             return Ok(shown.tail);
         }
         writer.stop_preparing();
-        let how = How {
+        let recover_options = RecoverOptions {
             segment_bytes: self.options.segment_bytes,
             start: &self.start,
             acknowledged: shown.tail.last,
             keep_through: Some(shown.tail.last),
         };
-        let opened = recover(&self.disk, &how)?;
-        *writer = Writer::new(&self.disk, &self.options, opened.end.chain.clone());
-        let shown = Shown::of(opened);
+        let opened = recover(&self.disk, &recover_options)?;
+        *writer = SegmentWriter::new(&self.disk, &self.options, opened.end.chain.clone());
+        let shown = ShownLog::of(opened);
         let tail = shown.tail.clone();
         *self.shown.write() = shown;
         Ok(tail)
@@ -343,7 +341,7 @@ impl Log for FileLog {
     fn close(&self) -> Result<(), LogError> {
         let mut writer = self.writer.lock();
         self.shown.read().check()?;
-        let closed = Closed::of(writer.chain());
+        let closed = CleanStop::of(writer.chain());
         writer.stop_preparing();
         let failed = |error| LogError::Failed(format!("the clean stop was not marked: {error}"));
         closed.write(&*self.disk).map_err(failed)?;

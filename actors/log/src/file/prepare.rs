@@ -16,7 +16,7 @@ pub(super) const NEXT: &str = "next.tmp";
 /// Bytes that are written and synced at once, so that commits meanwhile do not wait for long.
 const STEP_BYTES: usize = 1024 * 1024;
 
-type Prepared = (Arc<dyn DiskFile>, u64);
+type PreparedFile = (Arc<dyn DiskFile>, u64);
 
 /// Prepares one segment at a time.
 #[derive(Debug)]
@@ -24,28 +24,28 @@ pub(super) struct Preparer {
     disk: Arc<dyn Disk>,
     background: bool,
     stopping: Arc<AtomicBool>,
-    state: State,
+    state: PreparerState,
 }
 
 #[derive(Debug)]
-enum State {
+enum PreparerState {
     Idle,
-    Running(JoinHandle<io::Result<Prepared>>),
-    Ready(Prepared),
+    Running(JoinHandle<io::Result<PreparedFile>>),
+    Ready(PreparedFile),
     Failed(String),
 }
 
 impl Preparer {
     /// Prepares segments on a thread of their own if `background`, or when they are needed.
     pub(super) fn new(disk: Arc<dyn Disk>, background: bool) -> Self {
-        Self { disk, background, stopping: Arc::default(), state: State::Idle }
+        Self { disk, background, stopping: Arc::default(), state: PreparerState::Idle }
     }
 
     /// Starts to prepare a segment of this length, unless that was already started.
     ///
     /// After a failure, only [`problem`](Self::problem) and [`take`](Self::take) try again.
     pub(super) fn begin(&mut self, length: u64) {
-        if self.background && matches!(self.state, State::Idle) {
+        if self.background && matches!(self.state, PreparerState::Idle) {
             self.spawn(length);
         }
     }
@@ -55,12 +55,13 @@ impl Preparer {
         let thread = std::thread::Builder::new().name("log-segment".to_owned());
         let spawned = thread.spawn(move || {
             let file = disk.create(NEXT)?;
-            fill(&*file, 0, length, &stopping).inspect_err(|_| abandon(&*disk))?;
+            fill_with_zeros(&*file, 0, length, &stopping)
+                .inspect_err(|_| remove_unfinished(&*disk))?;
             Ok((file, length))
         });
         self.state = match spawned {
-            Ok(running) => State::Running(running),
-            Err(error) => State::Failed(error.to_string()),
+            Ok(running) => PreparerState::Running(running),
+            Err(error) => PreparerState::Failed(error.to_string()),
         };
     }
 
@@ -69,32 +70,34 @@ impl Preparer {
     /// Waits for one that is being prepared, and creates it now if there is none.
     pub(super) fn take(&mut self, length: u64) -> io::Result<Arc<dyn DiskFile>> {
         self.join();
-        let (file, have) = match std::mem::replace(&mut self.state, State::Idle) {
-            State::Ready(prepared) => prepared,
-            State::Idle | State::Running(_) | State::Failed(_) => (self.disk.create(NEXT)?, 0),
+        let (file, have) = match std::mem::replace(&mut self.state, PreparerState::Idle) {
+            PreparerState::Ready(prepared) => prepared,
+            PreparerState::Idle | PreparerState::Running(_) | PreparerState::Failed(_) => {
+                (self.disk.create(NEXT)?, 0)
+            }
         };
-        let filled = fill(&*file, have, length, &AtomicBool::new(false));
-        filled.inspect_err(|_| abandon(&*self.disk))?;
+        let filled = fill_with_zeros(&*file, have, length, &AtomicBool::new(false));
+        filled.inspect_err(|_| remove_unfinished(&*self.disk))?;
         Ok(file)
     }
 
     /// Returns the reason why the next segment could not be prepared, if that failed, and retries.
     pub(super) fn problem(&mut self, length: u64) -> Option<String> {
-        if matches!(&self.state, State::Running(running) if running.is_finished()) {
+        if matches!(&self.state, PreparerState::Running(running) if running.is_finished()) {
             self.join();
         }
-        let State::Failed(problem) = &self.state else { return None };
+        let PreparerState::Failed(problem) = &self.state else { return None };
         let problem = problem.clone();
         self.spawn(length);
         Some(problem)
     }
 
     fn join(&mut self) {
-        self.state = match std::mem::replace(&mut self.state, State::Idle) {
-            State::Running(running) => match running.join() {
-                Ok(Ok(prepared)) => State::Ready(prepared),
-                Ok(Err(error)) => State::Failed(error.to_string()),
-                Err(_) => State::Failed("the thread that makes it has ended".to_owned()),
+        self.state = match std::mem::replace(&mut self.state, PreparerState::Idle) {
+            PreparerState::Running(running) => match running.join() {
+                Ok(Ok(prepared)) => PreparerState::Ready(prepared),
+                Ok(Err(error)) => PreparerState::Failed(error.to_string()),
+                Err(_) => PreparerState::Failed("the thread that makes it has ended".to_owned()),
             },
             other => other,
         };
@@ -110,7 +113,7 @@ impl Drop for Preparer {
 }
 
 /// Removes a segment that cannot be created, so that it does not keep needed space.
-pub(super) fn abandon(disk: &dyn Disk) {
+pub(super) fn remove_unfinished(disk: &dyn Disk) {
     if let Err(error) = disk.remove(NEXT) {
         // The next try overwrites it, and the next start removes it.
         tracing::debug!(%error, "an unfinished segment cannot be removed");
@@ -118,7 +121,7 @@ pub(super) fn abandon(disk: &dyn Disk) {
 }
 
 /// Writes zeros from `from` up to `to`, and syncs after each step.
-pub(super) fn fill(
+pub(super) fn fill_with_zeros(
     file: &dyn DiskFile,
     from: u64,
     to: u64,

@@ -1,25 +1,37 @@
 //! Opens a log: checks its segments, and repairs the end of the newest one.
+//!
+//! The mark of a clean stop, which is written here too, makes the repair unnecessary.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::closed::{CLOSED, CLOSED_TMP, Closed};
 use super::disk::{Disk, DiskFile};
-use super::prepare::{NEXT, Preparer, abandon, fill};
-use super::scan::{End, find_end, read_failed};
-use super::segment::{self, SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader, name, position_of};
-use crate::entry::{Header, Position};
+use super::prepare::{NEXT, Preparer, fill_with_zeros, remove_unfinished};
+use super::scan::{SegmentEnd, find_end, read_failed};
+use super::segment::{
+    SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader, position_in_name, segment_name,
+};
+use crate::chain::Chain;
+use crate::entry::{EntryHash, Header, LogId, Position, field, u32_at, u64_at};
 use crate::port::{LogError, Start};
 
 /// The name of a segment's copy while it is written.
 const COPY: &str = "copy.tmp";
 /// Bytes that are copied at once.
 const COPY_BYTES: usize = 1024 * 1024;
+/// The name of the file that records the end of the log at a clean stop.
+pub(super) const CLOSED: &str = "closed";
+/// Its name while it is written.
+pub(super) const CLOSED_TMP: &str = "closed.tmp";
+
+const CLOSED_MAGIC: [u8; 8] = *b"PRCL\x01\0\0\0";
+const CLOSED_BYTES: usize = 52;
+const CLOSED_CHECKED: usize = CLOSED_BYTES - 4;
 
 /// A segment that is part of the log.
 #[derive(Debug, Clone)]
-pub(super) struct Segment {
+pub(super) struct LogSegment {
     pub(super) header: SegmentHeader,
     pub(super) file: Arc<dyn DiskFile>,
     /// The last position in it; while it is empty, the one before its first.
@@ -30,23 +42,79 @@ pub(super) struct Segment {
     pub(super) length: u64,
 }
 
-impl Segment {
+impl LogSegment {
     pub(super) fn name(&self) -> String {
-        name(self.header.first)
+        segment_name(self.header.first)
+    }
+}
+
+/// The end of a log that was stopped cleanly, which a file records.
+///
+/// The file holds the magic `PRCL`, the version 1, three zeros, the id of the log, the last
+/// position, the hash of the last entry, and the CRC-32C of all that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CleanStop {
+    pub(super) log: LogId,
+    pub(super) last: Position,
+    pub(super) hash: EntryHash,
+}
+
+impl CleanStop {
+    pub(super) const fn of(chain: &Chain) -> Self {
+        Self { log: chain.log(), last: chain.last(), hash: chain.hash() }
+    }
+
+    pub(super) fn encode(&self) -> [u8; CLOSED_BYTES] {
+        let mut out = [0; CLOSED_BYTES];
+        out[..8].copy_from_slice(&CLOSED_MAGIC);
+        out[8..24].copy_from_slice(&self.log.0);
+        out[24..32].copy_from_slice(&self.last.0.to_be_bytes());
+        out[32..48].copy_from_slice(&self.hash.0);
+        let checksum = crc32c::crc32c(&out[..CLOSED_CHECKED]);
+        out[CLOSED_CHECKED..].copy_from_slice(&checksum.to_be_bytes());
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let is_whole = bytes.len() == CLOSED_BYTES && bytes[..8] == CLOSED_MAGIC;
+        if !is_whole || u32_at(bytes, CLOSED_CHECKED) != crc32c::crc32c(&bytes[..CLOSED_CHECKED]) {
+            return None;
+        }
+        let (log, hash) = (LogId(field(bytes, 8)), EntryHash(field(bytes, 32)));
+        Some(Self { log, last: Position(u64_at(bytes, 24)), hash })
+    }
+
+    /// Creates the file, durably.
+    pub(super) fn write(&self, disk: &dyn Disk) -> io::Result<()> {
+        let file = disk.create(CLOSED_TMP)?;
+        file.write_at(0, &self.encode())?;
+        file.sync()?;
+        disk.rename(CLOSED_TMP, CLOSED)?;
+        disk.sync_names()
+    }
+
+    /// Reads the file.
+    ///
+    /// A damaged file is ignored: the log is then repaired as after a crash.
+    pub(super) fn read(disk: &dyn Disk) -> io::Result<Option<Self>> {
+        let file = disk.open(CLOSED)?;
+        let mut bytes = [0; CLOSED_BYTES + 1];
+        let read = file.read_at(0, &mut bytes)?;
+        Ok(Self::decode(&bytes[..read]))
     }
 }
 
 /// An opened log.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct RecoveredLog {
     /// The segments, at least one.
-    pub(super) segments: Vec<Segment>,
-    pub(super) end: End,
+    pub(super) segments: Vec<LogSegment>,
+    pub(super) end: SegmentEnd,
 }
 
 /// The options for opening a log.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct How<'a> {
+pub(super) struct RecoverOptions<'a> {
     /// The length of segments.
     pub(super) segment_bytes: u64,
     /// The start of a new log.
@@ -61,7 +129,10 @@ pub(super) struct How<'a> {
 ///
 /// Unless the log was stopped cleanly, a synced copy of its whole part replaces the newest segment.
 /// After a failed sync the kernel may show bytes that are not on the disk.
-pub(super) fn recover(disk: &Arc<dyn Disk>, how: &How<'_>) -> Result<Opened, LogError> {
+pub(super) fn recover(
+    disk: &Arc<dyn Disk>,
+    options: &RecoverOptions<'_>,
+) -> Result<RecoveredLog, LogError> {
     let names = disk.list().map_err(|error| failed("the directory cannot be read", &error))?;
     for unfinished in [NEXT, COPY, CLOSED_TMP] {
         if names.iter().any(|name| name == unfinished) {
@@ -70,33 +141,34 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, how: &How<'_>) -> Result<Opened, Log
         }
     }
     let closed = match names.iter().any(|name| name == CLOSED) {
-        true => Closed::read(&**disk).map_err(|error| read_failed(CLOSED, &error))?,
+        true => CleanStop::read(&**disk).map_err(|error| read_failed(CLOSED, &error))?,
         false => None,
     };
     let mut segments = open_segments(&**disk, &names)?;
     let Some(newest) = segments.last() else {
         let marked = closed.map_or(Position::START, |closed| closed.last);
-        check_reaches(how.start.after, how.acknowledged.max(marked))?;
-        return create(disk, how);
+        check_reaches(options.start.after, options.acknowledged.max(marked))?;
+        return create_log(disk, options);
     };
-    if newest.header.shard != how.start.shard {
+    if newest.header.shard != options.start.shard {
         let (name, first) = (newest.name(), newest.header.first);
         return Err(damaged(&name, Some(first), "it belongs to another shard"));
     }
     let chain = newest.header.chain();
-    let mut end = find_end(&newest.name(), &*newest.file, chain, how.keep_through)?;
-    check_reaches(end.chain.last(), how.acknowledged)?;
+    let mut end = find_end(&newest.name(), &*newest.file, chain, options.keep_through)?;
+    check_reaches(end.chain.last(), options.acknowledged)?;
     if end.header.is_none() {
         let before = segments.len().checked_sub(2).map(|index| &segments[index]);
         end.header = last_header(before, &newest.header)?;
     }
-    let is_clean = how.keep_through.is_none() && is_closed(closed, &newest.name(), &end)?;
+    let is_clean =
+        options.keep_through.is_none() && is_at_clean_stop(closed, &newest.name(), &end)?;
     if !is_clean || end.torn_bytes > 0 {
-        if end.torn_bytes > 0 && how.keep_through.is_none() {
+        if end.torn_bytes > 0 && options.keep_through.is_none() {
             let (file, offset, bytes) = (newest.name(), end.offset, end.torn_bytes);
             tracing::warn!(file, offset, bytes, "cut off a commit that was not written whole");
         }
-        let copy = replace_by_copy(&**disk, newest, end.offset, how.segment_bytes);
+        let copy = replace_by_copy(&**disk, newest, end.offset, options.segment_bytes);
         let copy = copy.map_err(|error| failed("the newest segment cannot be copied", &error))?;
         segments.pop();
         segments.push(copy);
@@ -104,7 +176,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, how: &How<'_>) -> Result<Opened, Log
     if let Some(newest) = segments.last_mut() {
         (newest.last, newest.end) = (end.chain.last(), end.offset);
     }
-    Ok(Opened { segments, end })
+    Ok(RecoveredLog { segments, end })
 }
 
 /// Fails if an acknowledged position is behind the end of the log.
@@ -117,17 +189,17 @@ fn failed(what: &str, error: &io::Error) -> LogError {
 }
 
 /// Opens all segments and checks that their headers have no gap.
-fn open_segments(disk: &dyn Disk, names: &[String]) -> Result<Vec<Segment>, LogError> {
+fn open_segments(disk: &dyn Disk, names: &[String]) -> Result<Vec<LogSegment>, LogError> {
     let mut firsts = Vec::new();
     for name in names {
-        match position_of(name) {
+        match position_in_name(name) {
             None => {}
             Some(Ok(first)) => firsts.push(first),
             Some(Err(())) => return Err(damaged(name, None, "its name is not a segment's")),
         }
     }
     firsts.sort_unstable();
-    let mut segments: Vec<Segment> = Vec::new();
+    let mut segments: Vec<LogSegment> = Vec::new();
     for first in firsts {
         let segment = open_segment(disk, first)?;
         if let Some(before) = segments.last_mut() {
@@ -150,8 +222,8 @@ fn open_segments(disk: &dyn Disk, names: &[String]) -> Result<Vec<Segment>, LogE
 }
 
 /// Opens a segment and reads its header.
-pub(super) fn open_segment(disk: &dyn Disk, first: Position) -> Result<Segment, LogError> {
-    let name = name(first);
+pub(super) fn open_segment(disk: &dyn Disk, first: Position) -> Result<LogSegment, LogError> {
+    let name = segment_name(first);
     let unreadable = |error: io::Error| read_failed(&name, &error);
     let file = disk.open(&name).map_err(unreadable)?;
     let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
@@ -166,7 +238,7 @@ pub(super) fn open_segment(disk: &dyn Disk, first: Position) -> Result<Segment, 
         return Err(damaged(&name, Some(first), "its header has another position than its name"));
     }
     let length = file.length().map_err(unreadable)?;
-    Ok(Segment { header, file, last: first.previous(), end: length, length })
+    Ok(LogSegment { header, file, last: first.previous(), end: length, length })
 }
 
 fn damaged(file: &str, position: Option<Position>, what: &str) -> LogError {
@@ -178,10 +250,14 @@ fn damaged(file: &str, position: Option<Position>, what: &str) -> LogError {
 /// `None` before the first entry of a log. The segment must end at the position in the other
 /// header. A segment is followed only after all of it was synced, and stays as long as it has the
 /// last entry.
-fn last_header(before: Option<&Segment>, next: &SegmentHeader) -> Result<Option<Header>, LogError> {
+fn last_header(
+    before: Option<&LogSegment>,
+    next: &SegmentHeader,
+) -> Result<Option<Header>, LogError> {
     let Some(before) = before else {
         let is_first = next.segment_before == Position::START;
-        let missing = damaged(&name(next.first), Some(next.first), "the segment before is missing");
+        let missing =
+            damaged(&segment_name(next.first), Some(next.first), "the segment before is missing");
         return if is_first { Ok(None) } else { Err(missing) };
     };
     let file = before.name();
@@ -200,8 +276,12 @@ fn last_header(before: Option<&Segment>, next: &SegmentHeader) -> Result<Option<
 }
 
 /// Returns whether the log was stopped cleanly, and still ends there.
-fn is_closed(closed: Option<Closed>, file: &str, end: &End) -> Result<bool, LogError> {
-    let here = Closed::of(&end.chain);
+fn is_at_clean_stop(
+    closed: Option<CleanStop>,
+    file: &str,
+    end: &SegmentEnd,
+) -> Result<bool, LogError> {
+    let here = CleanStop::of(&end.chain);
     let Some(closed) = closed.filter(|closed| closed.log == here.log) else { return Ok(false) };
     check_reaches(here.last, closed.last)?;
     if closed.last == here.last && closed.hash != here.hash {
@@ -218,10 +298,10 @@ fn is_closed(closed: Option<Closed>, file: &str, end: &End) -> Result<bool, LogE
 /// Replaces a segment by a synced copy of its bytes before `end`, with zeros behind them.
 fn replace_by_copy(
     disk: &dyn Disk,
-    segment: &Segment,
+    segment: &LogSegment,
     end: u64,
     segment_bytes: u64,
-) -> io::Result<Segment> {
+) -> io::Result<LogSegment> {
     let length = segment.length.max(segment_bytes);
     let copy = disk.create(COPY)?;
     let mut buffer = vec![0; COPY_BYTES];
@@ -235,27 +315,30 @@ fn replace_by_copy(
         at += step as u64;
     }
     copy.sync()?;
-    fill(&*copy, end, length, &AtomicBool::new(false))?;
+    fill_with_zeros(&*copy, end, length, &AtomicBool::new(false))?;
     disk.rename(COPY, &segment.name())?;
     disk.sync_names()?;
-    Ok(Segment { file: copy, length, ..segment.clone() })
+    Ok(LogSegment { file: copy, length, ..segment.clone() })
 }
 
 /// Creates the first segment of a new log.
-fn create(disk: &Arc<dyn Disk>, how: &How<'_>) -> Result<Opened, LogError> {
-    let chain = how.start.chain();
+fn create_log(
+    disk: &Arc<dyn Disk>,
+    options: &RecoverOptions<'_>,
+) -> Result<RecoveredLog, LogError> {
+    let chain = options.start.chain();
     let header = SegmentHeader::after(&chain, Position::START);
     let mut preparer = Preparer::new(disk.clone(), false);
     let made = preparer
-        .take(how.segment_bytes)
+        .take(options.segment_bytes)
         .and_then(|file| begin_segment(&**disk, &header, &file).map(|()| file));
     let file = made.map_err(|error| failed("the first segment cannot be made", &error))?;
     let renamed = name_segment(&**disk, &header);
     renamed.map_err(|error| failed("the first segment cannot be made", &error))?;
     let offset = SEGMENT_HEADER_BYTES as u64;
-    let (last, length) = (how.start.after, how.segment_bytes);
-    let segments = vec![Segment { header, file, last, end: offset, length }];
-    Ok(Opened { segments, end: End { chain, header: None, offset, torn_bytes: 0 } })
+    let (last, length) = (options.start.after, options.segment_bytes);
+    let segments = vec![LogSegment { header, file, last, end: offset, length }];
+    Ok(RecoveredLog { segments, end: SegmentEnd { chain, header: None, offset, torn_bytes: 0 } })
 }
 
 /// Writes the header of the prepared segment.
@@ -265,11 +348,11 @@ pub(super) fn begin_segment(
     file: &Arc<dyn DiskFile>,
 ) -> io::Result<()> {
     let written = file.write_at(0, &header.encode()).and_then(|()| file.sync());
-    written.inspect_err(|_| abandon(disk))
+    written.inspect_err(|_| remove_unfinished(disk))
 }
 
 /// Makes the prepared segment the newest one.
 pub(super) fn name_segment(disk: &dyn Disk, header: &SegmentHeader) -> io::Result<()> {
-    disk.rename(NEXT, &segment::name(header.first))?;
+    disk.rename(NEXT, &segment_name(header.first))?;
     disk.sync_names()
 }

@@ -16,7 +16,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Reads the entries of a segment in order.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub(super) struct EntryReader<'a> {
     file: &'a dyn DiskFile,
     /// The offset of the next entry.
     at: u64,
@@ -27,7 +27,7 @@ pub(super) struct Reader<'a> {
     window_at: u64,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> EntryReader<'a> {
     /// Reads from the first entry up to `limit`, an offset.
     pub(super) fn new(file: &'a dyn DiskFile, limit: u64) -> Self {
         Self::from(file, SEGMENT_HEADER_BYTES as u64, limit)
@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
 
 /// The end of the newest segment.
 #[derive(Debug)]
-pub(super) struct End {
+pub(super) struct SegmentEnd {
     /// The chain up to the last whole commit.
     pub(super) chain: Chain,
     /// The header of that commit's last entry, if the segment has one.
@@ -108,11 +108,12 @@ pub(super) fn find_end(
     file: &dyn DiskFile,
     chain: Chain,
     keep_through: Option<Position>,
-) -> Result<End, LogError> {
+) -> Result<SegmentEnd, LogError> {
     let failed = |error: io::Error| read_failed(name, &error);
     let length = file.length().map_err(failed)?;
-    let mut reader = Reader::new(file, length);
-    let mut end = End { chain: chain.clone(), header: None, offset: reader.at(), torn_bytes: 0 };
+    let mut reader = EntryReader::new(file, length);
+    let mut end =
+        SegmentEnd { chain: chain.clone(), header: None, offset: reader.at(), torn_bytes: 0 };
     let mut chain = chain;
     loop {
         if keep_through.is_some_and(|last| end.chain.last() >= last) {
@@ -132,7 +133,7 @@ pub(super) fn find_end(
                 // Bytes that were written there before the segment was created are no entry of the
                 // log.
                 Err(_) if entry.header.position < chain.last().next() => {
-                    refuse_later(name, file, at + 1, length, &chain)?;
+                    refuse_later_entry(name, file, at + 1, length, &chain)?;
                     break;
                 }
                 Err(fault) => {
@@ -140,7 +141,7 @@ pub(super) fn find_end(
                 }
             },
             Err(_) => {
-                refuse_later(name, file, at, length, &chain)?;
+                refuse_later_entry(name, file, at, length, &chain)?;
                 break;
             }
         }
@@ -152,7 +153,7 @@ pub(super) fn find_end(
 /// Fails if a later whole entry, or one of a newer version, is behind `from`.
 ///
 /// A later entry belongs to a later commit than the one that must be at `from`.
-fn refuse_later(
+fn refuse_later_entry(
     name: &str,
     file: &dyn DiskFile,
     from: u64,
@@ -164,25 +165,25 @@ fn refuse_later(
     let is_later = |header: &Header| header.log == log && header.commit_begins() > torn;
     match find_entry(file, from, length, &is_later).map_err(failed)? {
         None => Ok(()),
-        Some(Found::Newer(offset, fault)) => {
+        Some(FoundEntry::Newer(offset, fault)) => {
             Err(LogError::of_entry(&fault, chain.last().next(), name, offset))
         }
-        Some(Found::Entry(offset, header)) => Err(LogError::Damaged {
+        Some(FoundEntry::Entry(offset, header)) => Err(LogError::Damaged {
             position: Some(chain.last().next()),
             file: name.to_owned(),
             offset: from,
-            what: not_whole(offset, header.position),
+            what: describe_not_whole(offset, header.position),
         }),
     }
 }
 
 /// Describes an entry behind a place without one.
-pub(super) fn not_whole(offset: u64, position: Position) -> String {
+pub(super) fn describe_not_whole(offset: u64, position: Position) -> String {
     format!("no whole entry is here, but entry {position} follows at byte {offset}")
 }
 
 /// The result of a search behind a place without an entry.
-pub(super) enum Found {
+pub(super) enum FoundEntry {
     /// A whole entry, at an offset.
     Entry(u64, Header),
     /// An entry of a newer version.
@@ -195,21 +196,21 @@ pub(super) fn find_entry(
     from: u64,
     length: u64,
     is_wanted: &dyn Fn(&Header) -> bool,
-) -> io::Result<Option<Found>> {
+) -> io::Result<Option<FoundEntry>> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut at = from;
     while at < length {
         let read = file.read_at(at, &mut chunk)?;
         for found in memmem::find_iter(&chunk[..read], &MAGIC) {
             let offset = at + found as u64;
-            let mut reader = Reader::from(file, offset, length);
+            let mut reader = EntryReader::from(file, offset, length);
             match Header::decode(reader.peek(HEADER_BYTES)?) {
                 Err(fault @ EntryFault::Newer { .. }) => {
-                    return Ok(Some(Found::Newer(offset, fault)));
+                    return Ok(Some(FoundEntry::Newer(offset, fault)));
                 }
                 Ok(header) if is_wanted(&header) => {
                     if reader.next_entry()?.is_ok() {
-                        return Ok(Some(Found::Entry(offset, header)));
+                        return Ok(Some(FoundEntry::Entry(offset, header)));
                     }
                 }
                 Ok(_) | Err(_) => {}

@@ -113,14 +113,14 @@ pub(crate) enum SegmentFault {
 }
 
 /// Returns the name of the segment that starts at a position.
-pub(crate) fn name(first: Position) -> String {
+pub(crate) fn segment_name(first: Position) -> String {
     format!("{:0DIGITS$}{SUFFIX}", first.0)
 }
 
 /// Returns the position in a segment's name; `None` if the file is no segment.
 ///
 /// A name that only resembles that of a segment is an error.
-pub(crate) fn position_of(name: &str) -> Option<Result<Position, ()>> {
+pub(crate) fn position_in_name(name: &str) -> Option<Result<Position, ()>> {
     let digits = name.strip_suffix(SUFFIX)?;
     let is_whole = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
     let position = digits.parse().ok().filter(|_| is_whole).map(Position);

@@ -39,11 +39,8 @@ pub struct ArchiveReader<R> {
 
 impl<R: Read> ArchiveReader<R> {
     /// Reads the header.
-    ///
-    /// # Errors
-    /// See [`ArchiveError`].
     pub fn new(mut input: R) -> Result<Self, ArchiveError> {
-        let mut bytes = read(&mut input, HEADER_BYTES, 0)?;
+        let mut bytes = read_exactly(&mut input, HEADER_BYTES, 0)?;
         let damaged = |what| ArchiveError::Damaged { offset: 0, what };
         if bytes[..4] != MAGIC {
             return Err(damaged("no archive begins here"));
@@ -52,7 +49,7 @@ impl<R: Read> ArchiveReader<R> {
         if length > FIELDS_BYTES_MAX {
             return Err(damaged("the header is not what was written"));
         }
-        bytes.extend(read(&mut input, length as usize + 4, HEADER_BYTES as u64)?);
+        bytes.extend(read_exactly(&mut input, length as usize + 4, HEADER_BYTES as u64)?);
         let (checked, checksum) = bytes.split_at(bytes.len() - 4);
         if checksum != crc32c::crc32c(checked).to_be_bytes() {
             return Err(damaged("the checksum of the header does not match"));
@@ -61,7 +58,7 @@ impl<R: Read> ArchiveReader<R> {
             return Err(ArchiveError::Newer { offset: 4, what: "version", number: checked[4] });
         }
         let fields = Bytes::copy_from_slice(&checked[HEADER_BYTES..]);
-        let header = fields_of(fields).ok_or(damaged("the header is not what was written"))?;
+        let header = decode_fields(fields).ok_or(damaged("the header is not what was written"))?;
         let mut hasher = Sha256::new();
         hasher.update(&bytes);
         Ok(Self {
@@ -95,9 +92,6 @@ impl<R: Read> ArchiveReader<R> {
     }
 
     /// Returns the rows of the next block; `None` at the end, once the whole archive is verified.
-    ///
-    /// # Errors
-    /// See [`ArchiveError`].
     pub fn next_rows(&mut self) -> Result<Option<Vec<Row>>, ArchiveError> {
         let begins = self.offset;
         let before = self.hasher.clone();
@@ -127,16 +121,13 @@ impl<R: Read> ArchiveReader<R> {
     }
 
     /// Reads everything that is left, and returns the amount of data.
-    ///
-    /// # Errors
-    /// See [`ArchiveError`].
     pub fn verify(mut self) -> Result<ArchiveCounts, ArchiveError> {
         while self.next_rows()?.is_some() {}
         Ok(self.found)
     }
 
     fn take(&mut self, count: usize) -> Result<Bytes, ArchiveError> {
-        let bytes = read(&mut self.input, count, self.offset)?;
+        let bytes = read_exactly(&mut self.input, count, self.offset)?;
         self.hasher.update(&bytes);
         self.offset += bytes.len() as u64;
         Ok(bytes.into())
@@ -149,7 +140,7 @@ impl<R: Read> ArchiveReader<R> {
             let offset = begins + (whole - content.len()) as u64;
             let damaged = |what| ArchiveError::Damaged { offset, what };
             let (number, key, value) =
-                row(&mut content).ok_or(damaged("a row is not what was written"))?;
+                decode_row(&mut content).ok_or(damaged("a row is not what was written"))?;
             let is_next = (self.last.0, &self.last.1[..]) < (number, &key[..]);
             if !is_next {
                 return Err(damaged("a row does not follow the one before it"));
@@ -203,7 +194,7 @@ impl<R: Read> ArchiveReader<R> {
 }
 
 /// Reads exactly so many bytes. A wrong length takes no memory that the file does not fill.
-fn read(input: &mut impl Read, count: usize, offset: u64) -> Result<Vec<u8>, ArchiveError> {
+fn read_exactly(input: &mut impl Read, count: usize, offset: u64) -> Result<Vec<u8>, ArchiveError> {
     let mut bytes = Vec::new();
     input.by_ref().take(count as u64).read_to_end(&mut bytes)?;
     if bytes.len() < count {
@@ -215,7 +206,7 @@ fn read(input: &mut impl Read, count: usize, offset: u64) -> Result<Vec<u8>, Arc
     Ok(bytes)
 }
 
-fn row(content: &mut Bytes) -> Option<(u8, Bytes, Bytes)> {
+fn decode_row(content: &mut Bytes) -> Option<(u8, Bytes, Bytes)> {
     let table = content.try_get_u8().ok()?;
     let key_bytes = usize::from(content.try_get_u16().ok()?);
     let key = (content.len() >= key_bytes).then(|| content.split_to(key_bytes))?;
@@ -224,16 +215,16 @@ fn row(content: &mut Bytes) -> Option<(u8, Bytes, Bytes)> {
     Some((table, key, value))
 }
 
-fn fields_of(mut fields: Bytes) -> Option<ArchiveHeader> {
-    let log = LogId(array(&mut fields)?);
+fn decode_fields(mut fields: Bytes) -> Option<ArchiveHeader> {
+    let log = LogId(take_array(&mut fields)?);
     let shard = fields.try_get_u16().ok()?;
     let position = Position(fields.try_get_u64().ok()?);
     let epoch = fields.try_get_u64().ok()?;
-    let at = Mark { position, epoch, hash: EntryHash(array(&mut fields)?) };
+    let at = Mark { position, epoch, hash: EntryHash(take_array(&mut fields)?) };
     let time_ms = fields.try_get_u64().ok()?;
     let mut keys = Vec::new();
     for _ in 0..fields.try_get_u8().ok()? {
-        keys.push((fields.try_get_u8().ok()?, array(&mut fields)?));
+        keys.push((fields.try_get_u8().ok()?, take_array(&mut fields)?));
     }
     let program_bytes = usize::from(fields.try_get_u16().ok()?);
     let program = (fields.len() == program_bytes).then(|| fields.to_vec())?;
@@ -241,7 +232,7 @@ fn fields_of(mut fields: Bytes) -> Option<ArchiveHeader> {
     Some(ArchiveHeader { log, shard, at, time_ms, keys, program })
 }
 
-fn array<const N: usize>(fields: &mut Bytes) -> Option<[u8; N]> {
+fn take_array<const N: usize>(fields: &mut Bytes) -> Option<[u8; N]> {
     let mut out = [0; N];
     fields.try_copy_to_slice(&mut out).ok()?;
     Some(out)

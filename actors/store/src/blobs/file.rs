@@ -62,7 +62,7 @@ fn path_of(dir: &Path, hash: &BlobHash) -> PathBuf {
 }
 
 /// Returns `None` for a missing file.
-fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -75,22 +75,22 @@ impl Blobs for FileBlobs {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.dir.join(UNFINISHED).join(number.to_string());
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Box::new(Unfinished { dir: Arc::clone(&self.dir), path, file }))
+        Ok(Box::new(UnfinishedFile { dir: Arc::clone(&self.dir), path, file }))
     }
 
     fn open(&self, hash: &BlobHash) -> io::Result<Option<Box<dyn BlobReader>>> {
-        let Some(file) = found(File::open(path_of(&self.dir, hash)))? else { return Ok(None) };
+        let Some(file) = if_exists(File::open(path_of(&self.dir, hash)))? else { return Ok(None) };
         let length = file.metadata()?.len();
-        Ok(Some(Box::new(Opened { file, length })))
+        Ok(Some(Box::new(OpenFile { file, length })))
     }
 
     fn remove(&self, hash: &BlobHash) -> io::Result<()> {
-        found(fs::remove_file(path_of(&self.dir, hash))).map(drop)
+        if_exists(fs::remove_file(path_of(&self.dir, hash))).map(drop)
     }
 
     fn list(&self, first: u8) -> io::Result<Vec<BlobHash>> {
         let mut hashes = Vec::new();
-        let Some(entries) = found(fs::read_dir(folder_of(&self.dir, first)))? else {
+        let Some(entries) = if_exists(fs::read_dir(folder_of(&self.dir, first)))? else {
             return Ok(hashes);
         };
         for entry in entries {
@@ -101,13 +101,13 @@ impl Blobs for FileBlobs {
 }
 
 /// A file that has no name yet; dropping it removes the rest.
-struct Unfinished {
+struct UnfinishedFile {
     dir: Arc<Path>,
     path: PathBuf,
     file: File,
 }
 
-impl BlobWriter for Unfinished {
+impl BlobWriter for UnfinishedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)
     }
@@ -122,19 +122,19 @@ impl BlobWriter for Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         // A file with its name is no longer here.
         fs::remove_file(&self.path).ok();
     }
 }
 
-struct Opened {
+struct OpenFile {
     file: File,
     length: u64,
 }
 
-impl BlobReader for Opened {
+impl BlobReader for OpenFile {
     fn length(&self) -> u64 {
         self.length
     }

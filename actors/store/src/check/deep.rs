@@ -16,7 +16,7 @@ use crate::archive::Row;
 use crate::checkpoints::Checkpoint;
 use crate::directory::{self, DirectoryError, LOG, VIEW, failed};
 use crate::fjall::FjallView;
-use crate::log_store::decode;
+use crate::log_store::encoding;
 use crate::{Direction, MarkedView, Position, StoreError, Table, View};
 
 /// The directory in which it is built.
@@ -39,7 +39,7 @@ pub enum Deep {
 }
 
 /// The view that the log adds up to.
-struct Built {
+struct BuiltView {
     view: FjallView,
     /// The records that changed behind the mark that the view certainly has.
     ///
@@ -72,24 +72,24 @@ pub(super) fn compare(
         }
     }
     let beside = dir.join(BUILT);
-    remove(&beside)?;
+    remove_built(&beside)?;
     let building = Building { dir, checkpoints, checked, synced: view.synced()? };
-    let compared = building.all(&beside, base.as_ref()).and_then(|built| {
-        problems.extend(checked.iter().filter_map(other_records));
-        let different = differences(&built, view, problems)?;
+    let compared = building.build(&beside, base.as_ref()).and_then(|built| {
+        problems.extend(checked.iter().filter_map(different_checkpoint));
+        let different = report_differences(&built, view, problems)?;
         let mut records = 0;
-        each(&built.view, &mut |_, _, _| {
+        for_each_record(&built.view, &mut |_, _, _| {
             records += 1;
             Ok(())
         })?;
         Ok(Deep::Compared { records, different })
     });
     FjallView::wait_until_closed(&beside)?;
-    remove(&beside)?;
+    remove_built(&beside)?;
     compared
 }
 
-fn remove(beside: &Path) -> Result<(), DirectoryError> {
+fn remove_built(beside: &Path) -> Result<(), DirectoryError> {
     match fs::remove_dir_all(beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(failed("`view.check` cannot be removed", error))
@@ -110,8 +110,13 @@ struct Building<'a> {
 
 impl Building<'_> {
     /// Loads the records of the checkpoint, if there is one, and applies the log behind it.
-    fn all(mut self, beside: &Path, base: Option<&Checkpoint>) -> Result<Built, DirectoryError> {
-        let mut built = Built { view: FjallView::open(beside, options())?, open: HashSet::new() };
+    fn build(
+        mut self,
+        beside: &Path,
+        base: Option<&Checkpoint>,
+    ) -> Result<BuiltView, DirectoryError> {
+        let mut built =
+            BuiltView { view: FjallView::open(beside, options())?, open: HashSet::new() };
         let load =
             |base: &Checkpoint| base.load_into::<DirectoryError>(&built.view, &mut |_| Ok(()));
         let from = base.map(load).transpose()?.unwrap_or_default();
@@ -132,11 +137,11 @@ impl Building<'_> {
         &mut self,
         joiner: &mut Joiner,
         entry: &Entry,
-        built: &mut Built,
+        built: &mut BuiltView,
     ) -> Result<(), DirectoryError> {
         let joined = joiner.push(entry).map_err(|error| StoreError::Damaged(error.to_string()))?;
         let Some(commit) = joined else { return Ok(()) };
-        let changes = decode::changes_of(&commit)?;
+        let changes = encoding::changes_of(&commit)?;
         if commit.position > self.synced {
             built.open.extend(changes.iter().map(|it| (it.table, it.key.clone())));
         }
@@ -168,7 +173,7 @@ fn compare_checkpoint(
         Ok(())
     })?;
     let mut expected = 0_u64;
-    each(built, &mut |_, _, _| {
+    for_each_record(built, &mut |_, _, _| {
         expected += 1;
         Ok(())
     })?;
@@ -181,7 +186,7 @@ fn compare_checkpoint(
 }
 
 /// Returns the problem of a checkpoint that differs. All were whole before.
-fn other_records(checkpoint: &CheckedCheckpoint) -> Option<Problem> {
+fn different_checkpoint(checkpoint: &CheckedCheckpoint) -> Option<Problem> {
     let cost = "a view that is built of it is wrong: remove it while the view can be read";
     let (file, what) = (checkpoint.file(), checkpoint.problem.clone()?);
     let problem = Problem::of(ProblemKind::Damaged, &file, what, cost);
@@ -189,8 +194,8 @@ fn other_records(checkpoint: &CheckedCheckpoint) -> Option<Problem> {
 }
 
 /// Compares in both directions. Returns the number of differing records.
-fn differences(
-    built: &Built,
+fn report_differences(
+    built: &BuiltView,
     view: &FjallView,
     problems: &mut Vec<Problem>,
 ) -> Result<u64, StoreError> {
@@ -208,7 +213,7 @@ fn differences(
             problems.push(Problem::of(ProblemKind::Damaged, VIEW, what, cost));
         }
     };
-    each(&built.view, &mut |table, key, value| {
+    for_each_record(&built.view, &mut |table, key, value| {
         match view.get(table, key)? {
             Some(there) if there == value => {}
             Some(_) => report(table, key, "is not what the log says"),
@@ -216,7 +221,7 @@ fn differences(
         }
         Ok(())
     })?;
-    each(view, &mut |table, key, _| {
+    for_each_record(view, &mut |table, key, _| {
         if built.view.value_bytes(table, key)?.is_none() {
             report(table, key, "is not of the log");
         }
@@ -225,9 +230,9 @@ fn differences(
     Ok(different)
 }
 
-type Each<'a> = &'a mut dyn FnMut(Table, &[u8], &[u8]) -> Result<(), StoreError>;
+type VisitRecord<'a> = &'a mut dyn FnMut(Table, &[u8], &[u8]) -> Result<(), StoreError>;
 
-fn each(view: &FjallView, visit: Each<'_>) -> Result<(), StoreError> {
+fn for_each_record(view: &FjallView, visit: VisitRecord<'_>) -> Result<(), StoreError> {
     for &table in Table::ALL {
         let mut outcome = Ok(());
         view.scan(table, &[], None, Direction::Forward, &mut |key, value| {

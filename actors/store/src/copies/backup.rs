@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 
 use postrider_log::{Commit, LogId, Mark, PieceReader};
 
-use super::CopyError;
-use super::hashing::{Hashing, Written, create, write_file};
 use super::import::read_archive;
-use super::manifest::{MANIFEST, Manifest, Part, hex};
+use super::manifest::{BackupFile, MANIFEST, Manifest, hex};
+use super::{CopyError, HashingReader, Written, create, write_file};
 use crate::Position;
 use crate::archive::ArchiveHeader;
 
@@ -33,8 +32,8 @@ pub struct BackupDir {
 pub struct RestorePlan {
     dir: PathBuf,
     log: LogId,
-    archive: Part,
-    pieces: Vec<Part>,
+    archive: BackupFile,
+    pieces: Vec<BackupFile>,
     through: Position,
     end: Mark,
 }
@@ -113,7 +112,7 @@ impl BackupDir {
         self.rename(&path, &name)?;
         let mut manifest = self.manifest.clone().unwrap_or_else(|| Manifest::new(header.log));
         self.copied_bytes += written.bytes;
-        manifest.archives.push(Part::new(name, None, &header.at, written));
+        manifest.archives.push(BackupFile::new(name, None, &header.at, written));
         self.list(manifest)
     }
 
@@ -151,7 +150,7 @@ impl BackupDir {
         self.rename(&path, &name)?;
         let mut manifest = manifest;
         self.copied_bytes += written.bytes;
-        manifest.log.push(Part::new(name, Some(before.position), &end, written));
+        manifest.log.push(BackupFile::new(name, Some(before.position), &end, written));
         self.list(manifest)
     }
 
@@ -172,7 +171,7 @@ impl BackupDir {
     fn rename(&self, path: &Path, name: &str) -> Result<(), CopyError> {
         let to = self.dir.join(name);
         fs::rename(path, &to).map_err(|error| CopyError::io(&to, &error))?;
-        super::hashing::sync_dir(&self.dir)
+        super::sync_dir(&self.dir)
     }
 
     fn list(&mut self, manifest: Manifest) -> Result<(), CopyError> {
@@ -217,10 +216,10 @@ fn must_follow(file: &Path, start: &Mark, before: &Mark) -> Result<(), CopyError
 /// Reads a piece in a file. The hash is that of the bytes read.
 fn read_piece(
     path: &Path,
-    read: impl FnOnce(&mut PieceReader<&mut Hashing<BufReader<File>>>) -> Result<(), CopyError>,
+    read: impl FnOnce(&mut PieceReader<&mut HashingReader<BufReader<File>>>) -> Result<(), CopyError>,
 ) -> Result<Written, CopyError> {
     let file = File::open(path).map_err(|error| CopyError::io(path, &error))?;
-    let mut hashing = Hashing::new(BufReader::with_capacity(1 << 20, file));
+    let mut hashing = HashingReader::new(BufReader::with_capacity(1 << 20, file));
     let mut reader = PieceReader::new(&mut hashing, &path.display().to_string())?;
     read(&mut reader)?;
     drop(reader);
@@ -290,14 +289,14 @@ impl RestorePlan {
     ) -> Result<(), CopyError> {
         match header.log == self.log {
             true => self.check(&self.archive, &header.at, written),
-            false => Err(other(&self.archive())),
+            false => Err(not_the_listed_file(&self.archive())),
         }
     }
 
-    fn check(&self, part: &Part, end: &Mark, written: &Written) -> Result<(), CopyError> {
+    fn check(&self, part: &BackupFile, end: &Mark, written: &Written) -> Result<(), CopyError> {
         let is_it = part.end().as_ref() == Some(end)
             && (&written.sha256, written.bytes) == (&part.sha256, part.bytes);
-        if is_it { Ok(()) } else { Err(other(&self.dir.join(&part.file))) }
+        if is_it { Ok(()) } else { Err(not_the_listed_file(&self.dir.join(&part.file))) }
     }
 
     /// Visits every commit after the archive, up to the position. Returns the mark of the last one.
@@ -335,7 +334,7 @@ impl RestorePlan {
     }
 }
 
-fn other(path: &Path) -> CopyError {
+fn not_the_listed_file(path: &Path) -> CopyError {
     let what = format!("{} is not the file that {MANIFEST} names", path.display());
     CopyError::Damaged(what)
 }

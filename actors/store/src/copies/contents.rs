@@ -102,9 +102,9 @@ pub fn copy_contents(from: &dyn Contents, to: &Path) -> Result<CopiedContents, C
             copied.files += 1;
             continue;
         }
-        let mut writing = Writing { staged: kept.begin().map_err(io)?, failed: None };
+        let mut writing = StagedWriter { staged: kept.begin().map_err(io)?, failed: None };
         let read = from.copy(&hash, &mut writing);
-        let Writing { staged, failed } = writing;
+        let StagedWriter { staged, failed } = writing;
         if let Some(error) = failed {
             return Err(io(error));
         }
@@ -124,12 +124,12 @@ pub fn copy_contents(from: &dyn Contents, to: &Path) -> Result<CopiedContents, C
 }
 
 /// Writes a content, and records whether the writing failed.
-struct Writing {
+struct StagedWriter {
     staged: Staged,
     failed: Option<io::Error>,
 }
 
-impl Write for Writing {
+impl Write for StagedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.staged.write(bytes).map_err(|error| {
             let again = io::Error::new(error.kind(), error.to_string());

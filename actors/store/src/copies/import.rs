@@ -10,23 +10,22 @@ use std::path::{Path, PathBuf};
 use postrider_domain::WorkspaceId;
 use postrider_log::{Commit, EntryHash, FileLog, FileOptions, LogId, Mark, Start};
 
-use super::CopyError;
 use super::contents::{CopiedContents, copy_contents};
-use super::hashing::{Hashing, Written, create, sync_dir};
+use super::{CopyError, HashingReader, Written, create, sync_dir};
 use crate::archive::{ArchiveCounts, ArchiveHeader, ArchiveReader, Row};
 use crate::blobs::FileBlobs;
 use crate::directory::{self, FORMAT_FILE, IMPORT, LOG, MEDIA, SNAPSHOTS, VIEW};
 use crate::fjall::FjallView;
-use crate::log_store::decode::changes_of;
+use crate::log_store::encoding::changes_of;
 use crate::view::MarkedView;
 use crate::{Change, FjallOptions, Frame, SnapshotDir, StoreError, Table, View, ViewSnapshot};
 
 /// The allowed files in the target of an import.
 ///
 /// They are keys that an operator put there, and files of every directory or file system.
-const KEPT: [&str; 5] = ["admin.token", "demo.key", "lost+found", "master.key", "server.lock"];
-/// What an import that did not come to its end may have left.
-const LEFT: [&str; 6] = [IMPORT, LOG, SNAPSHOTS, FORMAT_FILE, HELD, MEDIA];
+const ALLOWED: [&str; 5] = ["admin.token", "demo.key", "lost+found", "master.key", "server.lock"];
+/// The files that an import may have left that did not come to its end.
+const LEFTOVERS: [&str; 6] = [IMPORT, LOG, SNAPSHOTS, FORMAT_FILE, HELD, MEDIA];
 /// The file that says that the data is held back from the world.
 const HELD: &str = "held";
 
@@ -55,16 +54,13 @@ pub fn archive_bytes(path: &Path) -> Result<u64, CopyError> {
 }
 
 /// Reads a whole archive in a file and checks it.
-///
-/// # Errors
-/// [`CopyError`].
 pub fn read_archive(
     path: &Path,
     mut visit: impl FnMut(&ArchiveHeader, Vec<Row>) -> Result<(), CopyError>,
 ) -> Result<(ArchiveHeader, ArchiveCounts, Written), CopyError> {
     let broken = |error| CopyError::archive(path, &error);
     let file = File::open(path).map_err(|error| CopyError::io(path, &error))?;
-    let mut hashing = Hashing::new(BufReader::with_capacity(1 << 20, file));
+    let mut hashing = HashingReader::new(BufReader::with_capacity(1 << 20, file));
     let mut reader = ArchiveReader::new(&mut hashing).map_err(broken)?;
     let header = reader.header().clone();
     while let Some(rows) = reader.next_rows().map_err(broken)? {
@@ -90,7 +86,7 @@ impl Import {
         for entry in entries {
             let name = entry.map_err(|error| CopyError::io(dir, &error))?.file_name();
             let name = name.to_string_lossy();
-            if KEPT.contains(&&*name) || is_unfinished && LEFT.contains(&&*name) {
+            if ALLOWED.contains(&&*name) || is_unfinished && LEFTOVERS.contains(&&*name) {
                 continue;
             }
             let dir = dir.display();
@@ -111,7 +107,10 @@ impl Import {
         let work = dir.join(IMPORT);
         if work.exists() {
             // The mark of an unfinished import is removed last.
-            LEFT.iter().filter(|name| **name != IMPORT).try_for_each(|name| remove(dir, name))?;
+            LEFTOVERS
+                .iter()
+                .filter(|name| **name != IMPORT)
+                .try_for_each(|name| remove(dir, name))?;
             remove(dir, IMPORT)?;
         }
         let made = fs::create_dir(&work);
@@ -131,9 +130,6 @@ impl Import {
     }
 
     /// Returns its current state, to be read while it changes.
-    ///
-    /// # Errors
-    /// [`CopyError`].
     pub fn snapshot(&self) -> Result<Box<dyn ViewSnapshot>, CopyError> {
         Ok(self.marked()?.snapshot()?)
     }
@@ -143,9 +139,6 @@ impl Import {
     }
 
     /// Loads all of an archive. Returns its origin, and the states of the workspaces.
-    ///
-    /// # Errors
-    /// [`CopyError`].
     pub fn load(&self, archive: &Path) -> Result<Loaded, CopyError> {
         self.load_through(archive, &mut |change| Ok(Some(change)))
     }
@@ -179,9 +172,6 @@ impl Import {
     }
 
     /// Applies a commit.
-    ///
-    /// # Errors
-    /// [`CopyError`].
     pub fn apply(&self, commit: &Commit) -> Result<(), CopyError> {
         self.apply_through(commit, &mut |change| Ok(Some(change)))
     }
@@ -200,26 +190,17 @@ impl Import {
     }
 
     /// Applies changes at the mark that it has reached.
-    ///
-    /// # Errors
-    /// [`CopyError`].
     pub fn put(&self, changes: &[Change]) -> Result<(), CopyError> {
         let view = self.marked()?;
         Ok(view.apply(&view.applied()?, changes)?)
     }
 
     /// Copies the contents of files in a directory.
-    ///
-    /// # Errors
-    /// [`CopyError`].
     pub fn take_contents(&self, from: &Path) -> Result<CopiedContents, CopyError> {
         copy_contents(&FileBlobs::at(from), &self.work.join(MEDIA))
     }
 
     /// Counts the records of the view.
-    ///
-    /// # Errors
-    /// [`CopyError`].
     pub fn counts(&self) -> Result<ArchiveCounts, CopyError> {
         let (view, mut counts) = (self.marked()?.snapshot()?, ArchiveCounts::default());
         let mut workspace = None;
@@ -313,7 +294,7 @@ impl Drop for Import {
         }
         // Files that cannot be removed mark it as unfinished, for the next import and for a server.
         if !is_done {
-            let others = LEFT.iter().filter(|name| **name != IMPORT);
+            let others = LEFTOVERS.iter().filter(|name| **name != IMPORT);
             others.for_each(|name| drop(remove(&self.dir, name)));
         }
         remove(&self.dir, IMPORT).ok();
@@ -337,5 +318,5 @@ fn remove(dir: &Path, name: &str) -> Result<(), CopyError> {
 /// # Errors
 /// [`CopyError::Damaged`], [`CopyError::NewerFormat`].
 pub fn frame_of(commit: &Commit) -> Result<Option<Frame>, CopyError> {
-    Ok(crate::log_store::decode::frame_of(commit)?)
+    Ok(crate::log_store::encoding::frame_of(commit)?)
 }

@@ -4,9 +4,6 @@
 //! 1, in a directory beside. Then the old one is put aside as `view.bad`, the new one takes its
 //! name, and `view.bad` is removed. A start after a crash starts again, or finds it done.
 
-#[cfg(test)]
-mod tests;
-
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,16 +12,19 @@ use std::sync::Arc;
 use postrider_log::{
     FileLog, FileOptions, Log, LogError, LogId, Mark, Start, Witness, check_witness, read_commits,
 };
+use tokio::sync::watch;
 
 use super::{CHECKPOINTS, DirectoryError, DirectoryOptions, LOG, SNAPSHOTS, VIEW, failed};
 use crate::checkpoints::{Checkpoint, CheckpointDir, CheckpointError};
 use crate::fjall::FjallView;
 use crate::log_store::LogStore;
-use crate::log_store::open::apply;
-use crate::rebuilding::{Progress, Rebuilding};
+use crate::log_store::recovery::apply;
 use crate::view::MarkedView;
 use crate::whole_file::sync_dir;
 use crate::{Direction, FjallOptions, Position, StoreError, Table, View, snapshot};
+
+#[cfg(test)]
+use tests::step;
 
 /// The directory in which a view is built.
 const BUILT: &str = "view.rebuild";
@@ -37,6 +37,72 @@ const REPORTED_EVERY: u64 = 1 << 20;
 #[cfg(test)]
 pub(super) const STEPS: [&str; 4] = ["built", "aside", "named", "removed"];
 
+/// The amount that has been read of a view's sources, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// The bytes that have been read.
+    pub done: u64,
+    /// The approximate total.
+    pub total: u64,
+}
+
+/// Reports the rebuild of a view to the callers that wait for it. Clones report the same.
+#[derive(Debug, Clone)]
+pub struct Rebuilding(Arc<watch::Sender<Option<Progress>>>);
+
+impl Default for Rebuilding {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(None)))
+    }
+}
+
+impl Rebuilding {
+    /// Returns the progress; `None` while no view is rebuilt.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
+        *self.0.borrow()
+    }
+
+    /// Waits until a rebuild starts.
+    pub async fn begun(&self) {
+        let mut progress = self.0.subscribe();
+        // The sender exists, so there is no error.
+        progress.wait_for(Option::is_some).await.ok();
+    }
+
+    pub(crate) fn report(&self, progress: Option<Progress>) {
+        self.0.send_replace(progress);
+    }
+}
+
+/// Reports the progress now and then.
+struct ProgressReporter<'a> {
+    rebuilding: &'a Rebuilding,
+    progress: Progress,
+    last: u64,
+}
+
+impl ProgressReporter<'_> {
+    fn begin(&mut self, total: u64) {
+        self.progress = Progress { done: 0, total };
+        self.last = 0;
+        self.rebuilding.report(Some(self.progress));
+    }
+
+    fn add(&mut self, bytes: u64) {
+        self.reach(self.progress.done + bytes);
+    }
+
+    fn reach(&mut self, done: u64) {
+        // The bytes of an entry besides its body are not counted.
+        self.progress.done = done.min(self.progress.total);
+        if done >= self.last + REPORTED_EVERY {
+            self.last = done;
+            self.rebuilding.report(Some(self.progress));
+        }
+    }
+}
+
 /// Opens the store with the opened view, or rebuilds that.
 pub(super) fn open_or_rebuild(
     dir: &Path,
@@ -44,10 +110,10 @@ pub(super) fn open_or_rebuild(
     view: Result<FjallView, StoreError>,
     rebuilding: &Rebuilding,
 ) -> Result<LogStore, DirectoryError> {
-    forget_attempt(dir)?;
+    remove_attempt(dir)?;
     let acknowledged = match &view {
         Ok(view) => view.applied()?.position,
-        Err(StoreError::Damaged(_)) => witnessed(dir)?,
+        Err(StoreError::Damaged(_)) => acknowledged_without_view(dir)?,
         Err(error) => return Err(error.clone().into()),
     };
     let log = open_log(dir, options, acknowledged)?;
@@ -81,7 +147,9 @@ pub(super) fn rebuild_if_unreadable(
     let opened = FjallView::open_again(&dir.join(VIEW), options.view);
     let (why, acknowledged) = match opened {
         Ok(view) => (unreadable(&view)?, view.applied()?.position),
-        Err(error @ StoreError::Damaged(_)) => (Some(error.to_string()), witnessed(dir)?),
+        Err(error @ StoreError::Damaged(_)) => {
+            (Some(error.to_string()), acknowledged_without_view(dir)?)
+        }
         Err(error) => return Err(error.into()),
     };
     FjallView::wait_until_closed(&dir.join(VIEW))?;
@@ -121,10 +189,10 @@ pub(super) fn open_log(
 }
 
 /// Returns the last position that was certainly acknowledged, without the view.
-fn witnessed(dir: &Path) -> Result<Position, DirectoryError> {
+fn acknowledged_without_view(dir: &Path) -> Result<Position, DirectoryError> {
     let checkpoints = CheckpointDir::at(&dir.join(CHECKPOINTS)).all()?;
     let checkpoint = checkpoints.first().map(|newest| newest.position);
-    let snapshot = snapshot::newest_name(&dir.join(SNAPSHOTS))?;
+    let snapshot = snapshot::newest_position(&dir.join(SNAPSHOTS))?;
     Ok(checkpoint.max(snapshot).unwrap_or(Position::START))
 }
 
@@ -141,14 +209,16 @@ fn misfit(log: &FileLog, view: &FjallView) -> Result<Option<String>, StoreError>
             let what = format!("the log has another entry at {at} than the view was made of");
             return Ok(Some(what));
         }
-        Err(LogError::Trimmed { first, .. }) => return Ok(Some(behind(at.position, first))),
+        Err(LogError::Trimmed { first, .. }) => {
+            return Ok(Some(ends_too_early(at.position, first)));
+        }
         Err(error) => return Err(error.into()),
     }
     let (synced, first) = (view.synced()?, log.tail()?.first);
-    Ok((synced.next() < first).then(|| behind(synced, first)))
+    Ok((synced.next() < first).then(|| ends_too_early(synced, first)))
 }
 
-fn behind(at: Position, first: Position) -> String {
+fn ends_too_early(at: Position, first: Position) -> String {
     format!("the view ends at {at}, and the log begins at {first}")
 }
 
@@ -160,7 +230,7 @@ fn rebuild(
     rebuilding: &Rebuilding,
     why: &str,
 ) -> Result<(), DirectoryError> {
-    let mut reporter = Reporter { rebuilding, progress: Progress::default(), last: 0 };
+    let mut reporter = ProgressReporter { rebuilding, progress: Progress::default(), last: 0 };
     reporter.begin(log.bytes_after(Position::START).map_err(StoreError::from)?);
     let rebuilt = rebuild_from_any(dir, log, options, &mut reporter, why);
     rebuilding.report(None);
@@ -171,7 +241,7 @@ fn rebuild_from_any(
     dir: &Path,
     log: &FileLog,
     options: FjallOptions,
-    reporter: &mut Reporter<'_>,
+    reporter: &mut ProgressReporter<'_>,
     why: &str,
 ) -> Result<(), DirectoryError> {
     tracing::warn!(why, "the view cannot be used and is built anew");
@@ -194,7 +264,7 @@ fn rebuild_from_any(
         build(dir, log, options, None, reporter)?;
         return exchange(dir);
     }
-    clear(&dir.join(BUILT))?;
+    remove_dir(&dir.join(BUILT))?;
     let passed =
         if passed.is_empty() { String::new() } else { format!(" ({})", passed.join("; ")) };
     let what = format!(
@@ -212,23 +282,23 @@ fn build(
     log: &FileLog,
     options: FjallOptions,
     from: Option<&Checkpoint>,
-    reporter: &mut Reporter<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<(), DirectoryError> {
     let built = dir.join(BUILT);
-    clear(&built)?;
+    remove_dir(&built)?;
     let view = FjallView::open(&built, options)?;
-    let loaded = fill(log, &view, from, reporter);
+    let loaded = fill_view(log, &view, from, reporter);
     drop(view);
     FjallView::wait_until_closed(&built)?;
     loaded?;
     step("built")
 }
 
-fn fill(
+fn fill_view(
     log: &FileLog,
     view: &FjallView,
     from: Option<&Checkpoint>,
-    reporter: &mut Reporter<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<(), DirectoryError> {
     let at = match from {
         None => Mark::default(),
@@ -258,7 +328,7 @@ fn load(
     log: &FileLog,
     view: &FjallView,
     checkpoint: &Checkpoint,
-    reporter: &mut Reporter<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<Mark, DirectoryError> {
     let at = checkpoint.must_lead_to(log)?;
     reporter.begin(checkpoint.bytes + log.bytes_after(at.position).map_err(StoreError::from)?);
@@ -271,7 +341,7 @@ fn load(
 /// Gives the built view its name.
 fn exchange(dir: &Path) -> Result<(), DirectoryError> {
     let (view, bad) = (dir.join(VIEW), dir.join(BAD));
-    clear(&bad)?;
+    remove_dir(&bad)?;
     if view.exists() {
         let renamed = fs::rename(&view, &bad).and_then(|()| sync_dir(dir));
         renamed.map_err(|source| failed("the damaged view cannot be put aside", source))?;
@@ -280,50 +350,22 @@ fn exchange(dir: &Path) -> Result<(), DirectoryError> {
     let renamed = fs::rename(dir.join(BUILT), &view).and_then(|()| sync_dir(dir));
     renamed.map_err(|source| failed("the view that was built cannot be renamed", source))?;
     step("named")?;
-    clear(&bad)?;
+    remove_dir(&bad)?;
     step("removed")
 }
 
 /// Removes the unfinished view of a crash. The old view stays until there is a new one.
-fn forget_attempt(dir: &Path) -> Result<(), DirectoryError> {
-    clear(&dir.join(BUILT))?;
-    if dir.join(VIEW).is_dir() { clear(&dir.join(BAD)) } else { Ok(()) }
+fn remove_attempt(dir: &Path) -> Result<(), DirectoryError> {
+    remove_dir(&dir.join(BUILT))?;
+    if dir.join(VIEW).is_dir() { remove_dir(&dir.join(BAD)) } else { Ok(()) }
 }
 
-fn clear(path: &Path) -> Result<(), DirectoryError> {
+fn remove_dir(path: &Path) -> Result<(), DirectoryError> {
     match fs::remove_dir_all(path) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
             Err(failed(&format!("{} cannot be removed", path.display()), source))
         }
         _ => Ok(()),
-    }
-}
-
-/// Reports the progress now and then.
-struct Reporter<'a> {
-    rebuilding: &'a Rebuilding,
-    progress: Progress,
-    last: u64,
-}
-
-impl Reporter<'_> {
-    fn begin(&mut self, total: u64) {
-        self.progress = Progress { done: 0, total };
-        self.last = 0;
-        self.rebuilding.report(Some(self.progress));
-    }
-
-    fn add(&mut self, bytes: u64) {
-        self.reach(self.progress.done + bytes);
-    }
-
-    fn reach(&mut self, done: u64) {
-        // The bytes of an entry besides its body are not counted.
-        self.progress.done = done.min(self.progress.total);
-        if done >= self.last + REPORTED_EVERY {
-            self.last = done;
-            self.rebuilding.report(Some(self.progress));
-        }
     }
 }
 
@@ -335,4 +377,4 @@ const fn step(_name: &'static str) -> Result<(), DirectoryError> {
 }
 
 #[cfg(test)]
-use tests::step;
+mod tests;

@@ -28,7 +28,7 @@ const START_BYTES: usize = 1 + 4 + 8;
 
 /// The end of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct LogEnd {
     /// The bytes of the whole batches at its start.
     pub(super) whole: u64,
     /// The bytes of an unfinished batch behind them, without the zeros at the very end.
@@ -40,7 +40,7 @@ pub(super) struct End {
 /// # Errors
 /// [`StoreError::Damaged`] when something follows an incomplete batch that shows that it had been
 /// synced, so that it is damaged and not unfinished.
-pub(super) fn end_of(log: &Path) -> Result<End, StoreError> {
+pub(super) fn end_of(log: &Path) -> Result<LogEnd, StoreError> {
     let io_failed = |error: io::Error| StoreError::Failed(error.to_string());
     let mut file = BufReader::with_capacity(128 * 1024, File::open(log).map_err(io_failed)?);
     let mut whole = 0;
@@ -48,34 +48,34 @@ pub(super) fn end_of(log: &Path) -> Result<End, StoreError> {
         whole += length.bytes;
     }
     file.seek(SeekFrom::Start(whole)).map_err(io_failed)?;
-    let rest = without_zeros(&mut file).map_err(io_failed)?;
+    let rest = read_without_zeros(&mut file).map_err(io_failed)?;
     if marks_sync(rest.get(1..).unwrap_or_default()) {
         let log = log.display();
         return Err(StoreError::Damaged(format!("{log} makes no sense from byte {whole} on")));
     }
-    Ok(End { whole, torn: rest.len() as u64 })
+    Ok(LogEnd { whole, torn: rest.len() as u64 })
 }
 
 /// A whole batch.
-struct Whole {
+struct WholeBatch {
     bytes: u64,
     /// Set if it writes [`SYNCED_KEY`].
     marks_sync: bool,
 }
 
 /// Reads one batch. Returns `None` if there is no whole one.
-fn batch(log: &mut impl Read) -> io::Result<Option<Whole>> {
-    let mut log = Counted { log, count: 0, hasher: None, marks_sync: false };
+fn batch(log: &mut impl Read) -> io::Result<Option<WholeBatch>> {
+    let mut log = CountingReader { log, count: 0, hasher: None, marks_sync: false };
     let read = read_batch(&mut log);
     match read {
-        Ok(true) => Ok(Some(Whole { bytes: log.count, marks_sync: log.marks_sync })),
+        Ok(true) => Ok(Some(WholeBatch { bytes: log.count, marks_sync: log.marks_sync })),
         Ok(false) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn read_batch<R: Read>(log: &mut Counted<'_, R>) -> io::Result<bool> {
+fn read_batch<R: Read>(log: &mut CountingReader<'_, R>) -> io::Result<bool> {
     if log.bytes::<1>()? != [START] {
         return Ok(false);
     }
@@ -93,7 +93,7 @@ fn read_batch<R: Read>(log: &mut Counted<'_, R>) -> io::Result<bool> {
     Ok(end == [END] && Some(written) == checksum && log.bytes()? == FORMAT)
 }
 
-fn read_item<R: Read>(log: &mut Counted<'_, R>) -> io::Result<bool> {
+fn read_item<R: Read>(log: &mut CountingReader<'_, R>) -> io::Result<bool> {
     match log.bytes()? {
         [CLEAR] => log.bytes::<8>().map(|_| true),
         [ITEM] => {
@@ -120,7 +120,7 @@ fn read_item<R: Read>(log: &mut Counted<'_, R>) -> io::Result<bool> {
 ///
 /// fjall preallocates a log with zeros, mostly some 64 MiB at each start. So whole blocks of zeros
 /// are found by one comparison of memory.
-fn without_zeros(log: &mut impl Read) -> io::Result<Vec<u8>> {
+fn read_without_zeros(log: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut rest = Vec::new();
     let mut block = vec![0; 128 * 1024];
     let no_bytes = vec![0; block.len()];
@@ -147,7 +147,7 @@ fn without_zeros(log: &mut impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Whether a whole batch that writes [`SYNCED_KEY`] begins anywhere.
+/// Returns whether a whole batch that writes [`SYNCED_KEY`] begins anywhere.
 fn marks_sync(bytes: &[u8]) -> bool {
     let may_begin = |at: &usize| {
         bytes[*at] == START
@@ -159,14 +159,14 @@ fn marks_sync(bytes: &[u8]) -> bool {
 }
 
 /// A reader that counts its bytes, and hashes them while it has a hasher.
-struct Counted<'a, R> {
+struct CountingReader<'a, R> {
     log: &'a mut R,
     count: u64,
     hasher: Option<Box<Xxh3>>,
     marks_sync: bool,
 }
 
-impl<R: Read> Counted<'_, R> {
+impl<R: Read> CountingReader<'_, R> {
     fn bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.log.read_exact(&mut bytes)?;
@@ -180,15 +180,15 @@ impl<R: Read> Counted<'_, R> {
     /// Skips this many bytes. Returns whether there were as many.
     fn skip(&mut self, length: u64) -> io::Result<bool> {
         let Some(hasher) = &mut self.hasher else { return Ok(false) };
-        let read = io::copy(&mut self.log.take(length), &mut Hashing(hasher))?;
+        let read = io::copy(&mut self.log.take(length), &mut HashingWriter(hasher))?;
         self.count += read;
         Ok(read == length)
     }
 }
 
-struct Hashing<'a>(&'a mut Xxh3);
+struct HashingWriter<'a>(&'a mut Xxh3);
 
-impl Write for Hashing<'_> {
+impl Write for HashingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.update(bytes);
         Ok(bytes.len())

@@ -1,5 +1,6 @@
-//! Opens the database, the first time and after a failure.
+//! Opens the database, the first time and after a failure, and creates it.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,9 +9,8 @@ use std::time::Duration;
 
 use tracing::warn;
 
+use super::log::{FORMAT, LogEnd, end_of};
 use crate::StoreError;
-
-use super::log::{End, FORMAT, end_of};
 
 /// fjall's lock file. This module locks it while no database is open.
 const LOCK_FILE: &str = "lock";
@@ -37,6 +37,63 @@ pub(super) fn must_exist(dir: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     Err(StoreError::Failed(format!("there is no view in {}", dir.display())))
+}
+
+/// Creates the database in `dir`, unless it exists. The directory must be empty or missing.
+///
+/// fjall creates its files one by one in place, and after a crash between two of them it neither
+/// continues nor starts again. So it creates them in a directory beside, which is renamed once it
+/// is complete.
+pub(super) fn create_if_missing(
+    dir: &Path,
+    create: impl FnOnce(&Path) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    if dir.join(VERSION_FILE).try_exists().map_err(io_failed)? {
+        return Ok(());
+    }
+    let new = path_beside(dir);
+    remove_attempt(&new)?;
+    fs::create_dir_all(&new).map_err(io_failed)?;
+    create(&new)?;
+    // Once its lock is free, its threads have ended.
+    drop(lock(&new, LOCK_ATTEMPTS.0)?);
+    move_into_place(&new, dir).map_err(io_failed)
+}
+
+/// Removes the remains of a crash.
+fn remove_attempt(new: &Path) -> Result<(), StoreError> {
+    if !new.try_exists().map_err(io_failed)? {
+        return Ok(());
+    }
+    drop(lock(new, 1)?);
+    fs::remove_dir_all(new).map_err(io_failed)
+}
+
+fn move_into_place(new: &Path, dir: &Path) -> io::Result<()> {
+    sync_all_in(new)?;
+    fs::rename(new, dir)?;
+    match dir.parent() {
+        Some(parent) if parent != Path::new("") => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+fn sync_all_in(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_all_in(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(dir)?.sync_all()
+}
+
+fn path_beside(dir: &Path) -> PathBuf {
+    let mut name = dir.file_name().map(OsString::from).unwrap_or_default();
+    name.push(".new");
+    dir.with_file_name(name)
 }
 
 /// Opens the database in `dir` with renewed logs.
@@ -94,7 +151,7 @@ fn renew_logs(dir: &Path) -> Result<(), StoreError> {
     logs.sort_unstable();
     let newest = logs.last().map(|(id, _)| *id);
     for (id, log) in logs {
-        let End { whole, torn } = end_of(&log)?;
+        let LogEnd { whole, torn } = end_of(&log)?;
         if torn > 0 {
             let log = log.display();
             warn!(%log, at = whole, bytes = torn, "an unfinished write is cut off a log's end");
@@ -171,4 +228,28 @@ fn copy_start(from: &Path, to: &Path, bytes: u64) -> io::Result<()> {
 
 pub(super) fn io_failed(error: io::Error) -> StoreError {
     StoreError::Failed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FjallOptions, FjallView, MarkedView, Position};
+
+    #[test]
+    fn what_a_crash_left_half_made_is_made_anew() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("view");
+        let whole = parent.path().join("whole");
+        drop(FjallView::open(&whole, FjallOptions::default()).unwrap());
+        let new = path_beside(&dir);
+        for left in ["lock", "0.jnl", "version"] {
+            fs::create_dir_all(new.join("keyspaces/0")).unwrap();
+            fs::copy(whole.join(left), new.join(left)).unwrap();
+            let view = FjallView::open(&dir, FjallOptions::default()).unwrap();
+            assert_eq!(view.synced(), Ok(Position::START));
+            assert!(!new.exists());
+            drop(view);
+            fs::remove_dir_all(&dir).unwrap();
+        }
+    }
 }

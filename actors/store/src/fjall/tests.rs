@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::view::MarkedView;
-use crate::view::marked::conformance::{LOG, mark};
+use crate::view::conformance::{LOG, mark};
 use crate::{Change, Position, StoreError, Table, View};
 
 fn open(dir: &TempDir) -> FjallView {

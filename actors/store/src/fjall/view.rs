@@ -4,26 +4,20 @@
 //! cut may lose the newest batches, which the log has. A sync is followed by a batch with its
 //! position. Whatever survives of fjall's log, this position is a lower bound.
 
-mod snapshot;
-
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
-use ::fjall::{Keyspace, OwnedWriteBatch, PersistMode, UserValue};
-use parking_lot::Mutex;
+use ::fjall::{Keyspace, OwnedWriteBatch, PersistMode, Readable, Snapshot, UserValue};
+use parking_lot::{Mutex, RwLock};
 use postrider_log::{EntryHash, LogId, Mark};
 
-use crate::view::{MarkedView, ViewSnapshot};
-use crate::{Change, Direction, Position, StoreError, Table, View, Visit};
-
-use super::base::Base;
-use super::create;
-use super::failure::{damaged_or_failed, failed};
+use super::database::{FjallOptions, TableDatabase, damaged_or_failed, failed};
 use super::log::SYNCED_KEY;
 use super::open::{self, Attempts};
-use super::options::FjallOptions;
-use super::slot::Slot;
+use crate::view::{MarkedView, PAGE_BYTES, Records, ViewSnapshot};
+use crate::{Change, Direction, Position, StoreError, Table, View, Visit};
 
 /// The key of the last mark that was applied.
 const APPLIED_KEY: &[u8] = b"applied";
@@ -39,11 +33,11 @@ const WRITE_OUT_BYTES: usize = 1 << 20;
 pub struct FjallView {
     dir: PathBuf,
     options: FjallOptions,
-    slot: Slot<Open>,
+    slot: Reopenable<OpenView>,
 }
 
-struct Open {
-    base: Base,
+struct OpenView {
+    base: TableDatabase,
     state: Keyspace,
     marks: Mutex<Marks>,
     /// Held during all writes.
@@ -79,8 +73,8 @@ impl FjallView {
     /// [`StoreError::Damaged`] when the files are invalid; [`StoreError::Failed`] when they cannot
     /// be read or written.
     pub fn open(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
-        create::create_if_missing(dir, |new| Open::open_database(new, options).map(drop))?;
-        let slot = Slot::new(Open::database(dir, options, Attempts::One)?);
+        open::create_if_missing(dir, |new| OpenView::open_database(new, options).map(drop))?;
+        let slot = Reopenable::new(OpenView::database(dir, options, Attempts::One)?);
         Ok(Self { dir: dir.to_owned(), options, slot })
     }
 
@@ -90,7 +84,7 @@ impl FjallView {
     /// Those of [`open_existing`](Self::open_existing).
     pub(crate) fn open_again(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
         open::must_exist(dir)?;
-        let slot = Slot::new(Open::database(dir, options, Attempts::Many)?);
+        let slot = Reopenable::new(OpenView::database(dir, options, Attempts::Many)?);
         Ok(Self { dir: dir.to_owned(), options, slot })
     }
 
@@ -107,18 +101,18 @@ impl FjallView {
         open::lock(dir, open::LOCK_ATTEMPTS.0).map(drop)
     }
 
-    fn handle(&self) -> Result<Arc<Open>, StoreError> {
+    fn handle(&self) -> Result<Arc<OpenView>, StoreError> {
         self.slot.handle()
     }
 }
 
-impl Open {
+impl OpenView {
     fn database(dir: &Path, options: FjallOptions, attempts: Attempts) -> Result<Self, StoreError> {
         open::open_locked(dir, attempts, || Self::open_database(dir, options))
     }
 
     fn open_database(dir: &Path, options: FjallOptions) -> Result<Self, StoreError> {
-        let base = Base::open(dir, options)?;
+        let base = TableDatabase::open(dir, options)?;
         let state = base.keyspace("state", options)?;
         let marks = Mutex::new(Marks::read(&state)?);
         let unwritten = AtomicUsize::new(0);
@@ -196,18 +190,18 @@ impl Open {
 
 impl Marks {
     fn read(state: &Keyspace) -> Result<Self, StoreError> {
-        let log = value(state, LOG_KEY, "the log of the view")?.map(LogId);
-        let applied = match value::<32>(state, APPLIED_KEY, "the mark of the view")? {
+        let log = read_value(state, LOG_KEY, "the log of the view")?.map(LogId);
+        let applied = match read_value::<32>(state, APPLIED_KEY, "the mark of the view")? {
             None => Mark::default(),
-            Some(bytes) => mark(&bytes),
+            Some(bytes) => decode_mark(&bytes),
         };
-        let synced = value(state, SYNCED_KEY, "the synced mark of the view")?;
+        let synced = read_value(state, SYNCED_KEY, "the synced mark of the view")?;
         let synced = Position(synced.map_or(0, u64::from_be_bytes));
         Ok(Self { log, applied, synced })
     }
 }
 
-fn mark(bytes: &[u8; 32]) -> Mark {
+fn decode_mark(bytes: &[u8; 32]) -> Mark {
     let (mut position, mut epoch, mut hash) = ([0; 8], [0; 8], [0; 16]);
     position.copy_from_slice(&bytes[..8]);
     epoch.copy_from_slice(&bytes[8..16]);
@@ -217,15 +211,15 @@ fn mark(bytes: &[u8; 32]) -> Mark {
 }
 
 /// Returns the bytes of a value behind its version.
-fn value<const N: usize>(
+fn read_value<const N: usize>(
     state: &Keyspace,
     key: &[u8],
     what: &'static str,
 ) -> Result<Option<[u8; N]>, StoreError> {
-    decoded(state.get(key).map_err(damaged_or_failed)?, what)
+    decode_value(state.get(key).map_err(damaged_or_failed)?, what)
 }
 
-fn decoded<const N: usize>(
+fn decode_value<const N: usize>(
     value: Option<UserValue>,
     what: &'static str,
 ) -> Result<Option<[u8; N]>, StoreError> {
@@ -260,7 +254,7 @@ impl View for FjallView {
     }
 
     fn moment(&self) -> Result<Option<Box<dyn View>>, StoreError> {
-        Ok(Some(snapshot::moment(&self.handle()?)))
+        Ok(Some(take_moment(&self.handle()?)))
     }
 }
 
@@ -294,100 +288,139 @@ impl MarkedView for FjallView {
     }
 
     fn snapshot(&self) -> Result<Box<dyn ViewSnapshot>, StoreError> {
-        snapshot::take(&self.handle()?)
+        take_snapshot(&self.handle()?)
     }
 
     fn reopen(&self) -> Result<(), StoreError> {
-        self.slot.reopen(|| Open::database(&self.dir, self.options, Attempts::Many))
+        self.slot.reopen(|| OpenView::database(&self.dir, self.options, Attempts::Many))
+    }
+}
+
+/// Holds a database. Readers keep it only for the length of a call.
+struct Reopenable<T>(RwLock<OpenState<T>>);
+
+enum OpenState<T> {
+    Open(Arc<T>),
+    /// The failure, and the database that still has to be closed.
+    Failed(StoreError, Option<Arc<T>>),
+}
+
+impl<T> Reopenable<T> {
+    fn new(open: T) -> Self {
+        Self(RwLock::new(OpenState::Open(Arc::new(open))))
+    }
+
+    fn handle(&self) -> Result<Arc<T>, StoreError> {
+        match &*self.0.read() {
+            OpenState::Open(open) => Ok(open.clone()),
+            OpenState::Failed(error, _) => Err(error.clone()),
+        }
+    }
+
+    /// Makes every call fail until the database is opened again.
+    fn fail(&self, error: StoreError) -> StoreError {
+        let mut state = self.0.write();
+        let old = match &mut *state {
+            OpenState::Open(open) => Some(open.clone()),
+            OpenState::Failed(_, old) => old.take(),
+        };
+        *state = OpenState::Failed(error.clone(), old);
+        error
+    }
+
+    /// Opens a failed database again. Does nothing to one that works.
+    fn reopen(&self, open: impl FnOnce() -> Result<T, StoreError>) -> Result<(), StoreError> {
+        let mut state = self.0.write();
+        let OpenState::Failed(_, old) = &mut *state else {
+            return Ok(());
+        };
+        // This closes the database, unless a reader still uses it. Then opening fails, and a later
+        // attempt may succeed.
+        drop(old.take());
+        *state = OpenState::Open(Arc::new(open()?));
+        Ok(())
+    }
+}
+
+/// A snapshot of the view, which is read page by page.
+///
+/// The database is used only for the length of a page. So a failed one can be closed and opened
+/// again while a slow reader holds a snapshot. That reader then gets an error.
+struct FjallSnapshot {
+    open: Weak<OpenView>,
+    snapshot: Snapshot,
+    mark: Mark,
+}
+
+/// Takes a snapshot. Changes and their mark are one batch, so its mark matches its records.
+fn take_snapshot(open: &Arc<OpenView>) -> Result<Box<dyn ViewSnapshot>, StoreError> {
+    let snapshot = open.base.database.snapshot();
+    let value = snapshot.get(&open.state, APPLIED_KEY).map_err(damaged_or_failed)?;
+    let applied = decode_value::<32>(value, "the mark of the view")?;
+    let mark = applied.as_ref().map(decode_mark).unwrap_or_default();
+    Ok(Box::new(FjallSnapshot { open: Arc::downgrade(open), snapshot, mark }))
+}
+
+impl ViewSnapshot for FjallSnapshot {
+    fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    fn page(&self, table: Table, after: Option<&[u8]>) -> Result<Records, StoreError> {
+        let closed = || StoreError::Failed("the view was closed while it was copied".into());
+        let open = self.open.upgrade().ok_or_else(closed)?;
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = (from, Bound::Unbounded);
+        let (mut page, mut bytes) = (Records::new(), 0);
+        for record in self.snapshot.range::<&[u8], _>(open.base.table(table), range) {
+            let (key, value) = record.into_inner().map_err(damaged_or_failed)?;
+            bytes += key.len() + value.len();
+            page.push((key.to_vec(), value.to_vec()));
+            if bytes >= PAGE_BYTES {
+                break;
+            }
+        }
+        Ok(page)
+    }
+}
+
+/// The view of one moment.
+struct FjallMoment {
+    open: Weak<OpenView>,
+    snapshot: Snapshot,
+}
+
+/// Returns the view as it is now.
+fn take_moment(open: &Arc<OpenView>) -> Box<dyn View> {
+    let snapshot = open.base.database.snapshot();
+    Box::new(FjallMoment { open: Arc::downgrade(open), snapshot })
+}
+
+impl FjallMoment {
+    fn open(&self) -> Result<Arc<OpenView>, StoreError> {
+        let closed = || StoreError::Failed("the view was closed while it was read".into());
+        self.open.upgrade().ok_or_else(closed)
+    }
+}
+
+impl View for FjallMoment {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let open = self.open()?;
+        let value = self.snapshot.get(open.base.table(table), key).map_err(damaged_or_failed)?;
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        prefix: &[u8],
+        from: Option<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
+        self.open()?.base.scan_at(&self.snapshot, (table, prefix), from, direction, visit)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::view::marked::conformance::{LOG, mark};
-
-    /// Gives the marks of a closed view the version of another program.
-    fn with_version(dir: &Path, version: u8) {
-        let open = Open::database(dir, FjallOptions::default(), Attempts::Many).unwrap();
-        let mut batch = open.base.batch(&[], PersistMode::SyncData).unwrap();
-        for key in [LOG_KEY, APPLIED_KEY, SYNCED_KEY] {
-            let mut value = open.state.get(key).unwrap().unwrap().to_vec();
-            value[0] = version;
-            batch.insert(&open.state, key, value);
-        }
-        batch.commit().unwrap();
-    }
-
-    #[test]
-    fn a_view_of_a_newer_version_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let view = FjallView::open(dir.path(), FjallOptions::default()).unwrap();
-        view.begin(LOG, &mark(1)).unwrap();
-        drop(view);
-        with_version(dir.path(), 2);
-        let opened = FjallView::open_again(dir.path(), FjallOptions::default());
-        let refused = opened.err().unwrap().to_string();
-        let expected = "it was written by a newer version: the log of the view has version 2";
-        assert_eq!(refused, expected);
-    }
-
-    #[test]
-    fn much_that_was_applied_is_written_before_the_sync() {
-        let dir = tempfile::tempdir().unwrap();
-        let view = FjallView::open(dir.path(), FjallOptions::default()).unwrap();
-        view.begin(LOG, &Mark::default()).unwrap();
-        let unwritten = || view.handle().unwrap().unwritten.load(Ordering::Relaxed);
-        let half = Change::put(Table::Keys, [1], vec![7; WRITE_OUT_BYTES / 2]);
-        view.apply(&mark(1), std::slice::from_ref(&half)).unwrap();
-        view.write_out().unwrap();
-        assert!(unwritten() > 0, "that little waits for the sync");
-        view.apply(&mark(2), &[half]).unwrap();
-        view.write_out().unwrap();
-        assert_eq!(unwritten(), 0);
-        assert_eq!(view.synced(), Ok(Position::START), "only a sync says what is durable");
-        view.apply(&mark(3), &[Change::put(Table::Keys, [1], [7])]).unwrap();
-        view.sync().unwrap();
-        assert_eq!((unwritten(), view.synced()), (0, Ok(Position(3))));
-    }
-
-    #[test]
-    fn after_a_failure_all_fails_until_it_is_open_again_on_a_fresh_log() {
-        use std::os::unix::fs::MetadataExt;
-        let dir = tempfile::tempdir().unwrap();
-        let view = FjallView::open(dir.path(), FjallOptions::default()).unwrap();
-        let put = |at: u64| Change::put(Table::Keys, *b"k", at.to_be_bytes());
-        view.apply(&mark(3), &[put(3)]).unwrap();
-        let log = dir.path().join("0.jnl");
-        // Held open, so that its number is not given to the new one.
-        let held = std::fs::File::open(&log).unwrap();
-        let failed = view.slot.fail(StoreError::Failed("injected".into()));
-        assert_eq!(view.apply(&mark(4), &[put(4)]), Err(failed.clone()));
-        assert_eq!(view.get(Table::Keys, b"k"), Err(failed.clone()));
-        assert_eq!(view.sync(), Err(failed));
-        std::fs::write(dir.path().join("7.jnl.copy"), b"left by a crash").unwrap();
-        view.reopen().unwrap();
-        assert_ne!(log.metadata().unwrap().ino(), held.metadata().unwrap().ino());
-        assert!(!dir.path().join("7.jnl.copy").exists());
-        assert_eq!(view.get(Table::Keys, b"k"), Ok(Some(3_u64.to_be_bytes().to_vec())));
-        view.apply(&mark(4), &[put(4)]).unwrap();
-        drop(view);
-        let view = FjallView::open_again(dir.path(), FjallOptions::default()).unwrap();
-        assert_eq!(view.applied(), Ok(mark(4)));
-    }
-
-    #[test]
-    fn a_reader_in_the_way_only_delays_opening_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let view = FjallView::open(dir.path(), FjallOptions::default()).unwrap();
-        view.apply(&mark(3), &[]).unwrap();
-        let reader = view.handle().unwrap();
-        view.slot.fail(StoreError::Failed("injected".into()));
-        std::thread::scope(|scope| {
-            let reopened = scope.spawn(|| view.reopen());
-            drop(reader);
-            reopened.join().unwrap().unwrap();
-        });
-        assert_eq!(view.applied(), Ok(mark(3)));
-    }
-}
+mod tests;

@@ -21,12 +21,12 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(50);
 
 /// The thread, which runs until it is stopped.
-pub(super) struct Syncing {
+pub(super) struct SyncThread {
     stopping: Arc<(Mutex<bool>, Condvar)>,
     thread: JoinHandle<()>,
 }
 
-impl Syncing {
+impl SyncThread {
     pub(super) fn start(inner: &Arc<Inner>) -> Result<Self, StoreError> {
         let stopping = Arc::new((Mutex::new(false), Condvar::new()));
         let (inner, stop) = (Arc::clone(inner), Arc::clone(&stopping));
@@ -38,7 +38,7 @@ impl Syncing {
                 if since_sync < INTERVAL {
                     inner.write_out();
                 } else {
-                    inner.see_to_view();
+                    inner.sync_or_reopen_view();
                     since_sync = Duration::ZERO;
                 }
             }
@@ -80,7 +80,7 @@ impl Inner {
     /// Syncs the view if it changed, or opens it again after a failure.
     ///
     /// The writer opens it again too, but only with the next write.
-    pub(super) fn see_to_view(&self) {
+    pub(super) fn sync_or_reopen_view(&self) {
         if self.check().is_err() {
             if self.is_hidden.load(std::sync::atomic::Ordering::Acquire) && self.reopen().is_ok() {
                 info!("the view is open again");

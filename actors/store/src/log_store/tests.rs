@@ -187,16 +187,16 @@ fn a_view_that_fails_is_hidden_until_it_has_caught_up() {
         match failing {
             Failing::Apply => drop(rig.commit(3).unwrap_err()),
             Failing::WriteOut => rig.store.inner.write_out(),
-            Failing::Sync => rig.store.inner.see_to_view(),
+            Failing::Sync => rig.store.inner.sync_or_reopen_view(),
         }
         assert!(rig.store.get(Table::Keys, &[1]).is_err());
         rig.commit(4).unwrap_err();
         // The sync thread opens it again, even without a write.
-        rig.store.inner.see_to_view();
+        rig.store.inner.sync_or_reopen_view();
         let expected: &[u64] = if failing == Failing::Apply { &[1, 2, 3] } else { &[1, 2] };
         assert_eq!((frames(&rig.store), records(&rig.store)), (expected.into(), folded(expected)));
         rig.commit(5).unwrap();
-        rig.store.inner.see_to_view();
+        rig.store.inner.sync_or_reopen_view();
         assert_eq!(rig.view.synced(), rig.store.last_position());
     }
 }

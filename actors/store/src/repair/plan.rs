@@ -32,12 +32,12 @@ pub struct Plan {
     /// The checkpoint from which the records are rebuilt.
     pub(super) records: Option<Checkpoint>,
     /// The source of the states in the actors' memory.
-    pub(super) states: States,
+    pub(super) states: StateSource,
 }
 
 /// The source of the states in the actors' memory, after which the log is replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum States {
+pub(super) enum StateSource {
     /// There are none before the log's first position.
     None,
     /// In a snapshot of this name.
@@ -47,9 +47,9 @@ pub(super) enum States {
 }
 
 /// A reachable position and its sources.
-struct Reached {
+struct Reachable {
     last: Position,
-    states: States,
+    states: StateSource,
     /// The position behind which the view must apply the log.
     view_after: Position,
     rebuilds_view: bool,
@@ -57,7 +57,7 @@ struct Reached {
 }
 
 /// The whole parts of a directory.
-struct Whole {
+struct WholeParts {
     log: Inspection,
     /// Positions and names.
     snapshots: Vec<(Position, String)>,
@@ -83,14 +83,16 @@ pub fn plan(dir: &Path) -> Result<Plan, RepairError> {
     }
     let found = StoppedLog::open(&dir.join(LOG)).and_then(|log| log.inspect(&mut |_, _, _| ()));
     let found = found.map_err(StoreError::from).map_err(DirectoryError::from)?;
-    let whole = Whole::of(dir, &checked, found)?;
+    let whole = WholeParts::of(dir, &checked, found)?;
     let view_is_whole = !checked.problems.iter().any(|it| it.file.starts_with("view"));
     let view = checked.view.filter(|_| view_is_whole);
     let kept = view.and_then(|view| {
         let reached = whole.reach(view.synced, None)?;
-        (reached.last >= view.applied).then_some(Reached { rebuilds_view: false, ..reached })
+        (reached.last >= view.applied).then_some(Reachable { rebuilds_view: false, ..reached })
     });
-    let reached = kept.or_else(|| whole.rebuilt()).ok_or_else(|| no_way(&checked, &whole.log))?;
+    let reached = kept
+        .or_else(|| whole.farthest_rebuilt())
+        .ok_or_else(|| not_possible(&checked, &whole.log))?;
     // These are all positions that are known to have existed.
     let gaps = whole.log.gaps.iter().filter_map(|gap| Some(gap.positions?.1));
     let known = gaps.chain([whole.log.last]).chain(checked.view.map(|view| view.applied));
@@ -112,7 +114,7 @@ pub fn plan(dir: &Path) -> Result<Plan, RepairError> {
     })
 }
 
-impl Whole {
+impl WholeParts {
     fn of(dir: &Path, checked: &DirectoryCheck, log: Inspection) -> Result<Self, RepairError> {
         let snapshots = checked.snapshots.iter().filter(|it| it.problem.is_none());
         let snapshots = snapshots.map(|it| (it.position, it.name.clone())).collect();
@@ -126,7 +128,7 @@ impl Whole {
     }
 
     /// Returns the farthest position that a rebuilt view reaches.
-    fn rebuilt(&self) -> Option<Reached> {
+    fn farthest_rebuilt(&self) -> Option<Reachable> {
         let of_checkpoints = self.checkpoints.iter();
         let of_checkpoints = of_checkpoints.map(|it| self.reach(it.position, Some(it)));
         let begins = self.log.first == Position::START.next();
@@ -138,19 +140,19 @@ impl Whole {
     /// Returns the farthest position reachable from the records up to `after`.
     ///
     /// A snapshot or checkpoint with the actors' states is needed too.
-    fn reach(&self, after: Position, records: Option<&Checkpoint>) -> Option<Reached> {
-        let to = self.through(after)?;
+    fn reach(&self, after: Position, records: Option<&Checkpoint>) -> Option<Reachable> {
+        let to = self.reached_through(after)?;
         let snapshots = self.snapshots.iter();
         let snapshots =
-            snapshots.map(|(position, name)| (*position, States::Snapshot(name.clone())));
+            snapshots.map(|(position, name)| (*position, StateSource::Snapshot(name.clone())));
         let checkpoints = self.checkpoints.iter();
-        let checkpoints = checkpoints.map(|it| (it.position, States::Checkpoint(it.clone())));
-        let all = snapshots.chain(checkpoints).chain([(Position::START, States::None)]);
+        let checkpoints = checkpoints.map(|it| (it.position, StateSource::Checkpoint(it.clone())));
+        let all = snapshots.chain(checkpoints).chain([(Position::START, StateSource::None)]);
         let reached =
             all.filter(|(position, _)| *position <= to).filter_map(|(position, states)| {
-                let last = self.through(position)?.min(to);
+                let last = self.reached_through(position)?.min(to);
                 let (view_after, records) = (after, records.cloned());
-                Some(Reached { last, states, view_after, rebuilds_view: true, records })
+                Some(Reachable { last, states, view_after, rebuilds_view: true, records })
             });
         reached.reduce(farther)
     }
@@ -158,22 +160,22 @@ impl Whole {
     /// Returns the last position that is reached from `after` without a gap.
     ///
     /// `None` if the entries behind `after` are trimmed. The state at `after` itself needs no log.
-    fn through(&self, after: Position) -> Option<Position> {
+    fn reached_through(&self, after: Position) -> Option<Position> {
         let Inspection { first, last, gaps, .. } = &self.log;
         if after.next() < *first {
             return None;
         }
-        let ends = gaps.iter().filter_map(begins).filter(|(_, through)| *through > after);
+        let ends = gaps.iter().filter_map(gap_bounds).filter(|(_, through)| *through > after);
         let first_end = ends.map(|(from, _)| from.previous()).min().unwrap_or(*last);
         Some(first_end.min(*last).max(after))
     }
 }
 
-fn farther(best: Reached, other: Reached) -> Reached {
+fn farther(best: Reachable, other: Reachable) -> Reachable {
     if other.last > best.last { other } else { best }
 }
 
-fn no_way(checked: &DirectoryCheck, found: &Inspection) -> RepairError {
+fn not_possible(checked: &DirectoryCheck, found: &Inspection) -> RepairError {
     let why = match checked.view {
         None => format!(
             "the view cannot be read, no checkpoint is whole, and the log begins at {}",
@@ -189,7 +191,7 @@ fn no_way(checked: &DirectoryCheck, found: &Inspection) -> RepairError {
 }
 
 /// Returns the start and the end of a gap; `None` if every entry can be read.
-fn begins(gap: &LogGap) -> Option<(Position, Position)> {
+fn gap_bounds(gap: &LogGap) -> Option<(Position, Position)> {
     match (&gap.error, gap.positions) {
         (_, Some(positions)) => Some(positions),
         (LogError::Damaged { position: Some(position), .. }, None) => {

@@ -213,10 +213,10 @@ fn only_a_whole_snapshot_from_before_the_damage_is_used() {
     let older = checked.snapshots.iter().find(|it| it.position == Position(5)).unwrap();
     let before = plan(data.path()).unwrap();
     assert!(before.last < Position(30) && before.rebuilds_view, "{before:?}");
-    assert_eq!(before.states, plan::States::Snapshot(older.name.clone()));
+    assert_eq!(before.states, plan::StateSource::Snapshot(older.name.clone()));
     fs::write(data.path().join("snapshots").join(&older.name).join("manifest"), "?").unwrap();
     let without = plan(data.path()).unwrap();
-    assert_eq!((without.last, without.states), (before.last, plan::States::None));
+    assert_eq!((without.last, without.states), (before.last, plan::StateSource::None));
 }
 
 #[test]
@@ -225,18 +225,18 @@ fn a_repair_that_is_ended_while_names_are_exchanged_is_taken_up_again() {
     data.flip(1, 9_000);
     let plan = data.plan().unwrap();
     let backup = tempfile::tempdir().unwrap();
-    copy(data.path(), &backup.path().join("all")).unwrap();
+    copy_dir(data.path(), &backup.path().join("all")).unwrap();
     data.repair(&plan);
     // The loop covers the steps of the exchanges in their order: each state in which it may end.
     for steps in 0..6 {
         let dir = tempfile::tempdir().unwrap();
         let broken = Data(dir);
-        copy(&backup.path().join("all"), broken.path()).unwrap();
+        copy_dir(&backup.path().join("all"), broken.path()).unwrap();
         for name in ["snapshots", "view", "log"] {
             let made = broken.path().join(format!("{name}.repair"));
-            copy(&data.path().join(name), &made).unwrap();
+            copy_dir(&data.path().join(name), &made).unwrap();
         }
-        let begins = Begins { after: plan.last, epoch: 1, log: LogId([9; 16]) };
+        let begins = NewLogStart { after: plan.last, epoch: 1, log: LogId([9; 16]) };
         directory::put(broken.path(), REPAIR, &begins.line()).unwrap();
         let renames = ["snapshots", "view", "log"].into_iter().flat_map(|name| {
             [(name.to_owned(), format!("{name}.damaged")), (format!("{name}.repair"), name.into())]

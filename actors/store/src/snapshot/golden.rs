@@ -17,10 +17,10 @@ fn entries() -> Vec<(WorkspaceId, Vec<u8>)> {
 #[test]
 fn the_database_holds_what_it_always_did() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join(files::DATABASE);
-    content::write(&path, POSITION, entries().into_iter()).unwrap();
+    let path = dir.path().join(generation::DATABASE);
+    generation::write_database(&path, POSITION, entries().into_iter()).unwrap();
     let mut sheet = Sheet::default();
-    let database = content::open(&path).unwrap();
+    let database = generation::open_database(&path).unwrap();
     for row in database.iter() {
         let (key, value) = row.unwrap();
         let shown = if value.len() > 64 { &value[value.len() - 1..] } else { &value[..] };
@@ -28,7 +28,7 @@ fn the_database_holds_what_it_always_did() {
         sheet.text(&format!("{name} of {}", value.len()), shown);
     }
     drop(database);
-    content::wait_until_closed(&path).unwrap();
+    generation::wait_until_closed(&path).unwrap();
     sheet.is(expect![[r#"
         0000000000000000 of 12: \x00\x00\x00\x00\x00\x00\x00\x05acme
         0000000000000001 of 5: state
@@ -38,7 +38,7 @@ fn the_database_holds_what_it_always_did() {
         ffffffffffffffffff of 20: \x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x80\x1d,\x86\xed\xd6
     "#]]);
     let mut read = Vec::new();
-    content::read(&path, POSITION, &mut |id, state| read.push((id, state))).unwrap();
+    generation::read_database(&path, POSITION, &mut |id, state| read.push((id, state))).unwrap();
     assert_eq!(read, entries());
 }
 
@@ -49,7 +49,7 @@ fn a_generation_and_its_manifest_look_as_they_always_did() {
     fs::create_dir_all(generation.join("sled/blobs")).unwrap();
     fs::write(generation.join("sled/db"), b"database").unwrap();
     fs::write(generation.join("sled/blobs/with space"), b"").unwrap();
-    files::seal(&generation).unwrap();
+    generation::seal(&generation).unwrap();
     let manifest = fs::read_to_string(generation.join("manifest")).unwrap();
     expect![[r#"
         00000000 0 sled/blobs/with space
@@ -57,7 +57,7 @@ fn a_generation_and_its_manifest_look_as_they_always_did() {
         ce15c996
     "#]]
     .assert_eq(&manifest);
-    files::check(&generation).unwrap();
+    generation::check_files(&generation).unwrap();
 
     let snapshots = SnapshotDir::open(dir.path().join("snapshots")).unwrap();
     snapshots.write(POSITION, entries().into_iter()).unwrap();

@@ -166,8 +166,8 @@ fn content_that_is_whole_but_wrong_is_noticed() {
     for damage in [0, 1, 2] {
         let dir = two_generations();
         let path = generation(&dir, 20);
-        let database = path.join(files::DATABASE);
-        let db = content::open(&database).unwrap();
+        let database = path.join(generation::DATABASE);
+        let db = generation::open_database(&database).unwrap();
         match damage {
             0 => drop(db.remove([0, 0, 0, 0, 0, 0, 0, 2]).unwrap().unwrap()),
             1 => drop(db.insert([0, 0, 0, 2, 0, 0, 0, 1], b"x").unwrap().unwrap()),
@@ -175,8 +175,8 @@ fn content_that_is_whole_but_wrong_is_noticed() {
         }
         db.flush().unwrap();
         drop(db);
-        content::wait_until_closed(&database).unwrap();
-        files::seal(&path).unwrap();
+        generation::wait_until_closed(&database).unwrap();
+        generation::seal(&path).unwrap();
         assert_loads(&dir, 10, 1, 1);
     }
 }
@@ -187,7 +187,7 @@ fn what_sled_left_unfinished_is_no_part_of_a_generation() {
     let path = generation(&dir, 20);
     let unfinished = path.join("sled/snap.00000000000000FF.generating");
     fs::write(&unfinished, b"half").unwrap();
-    super::files::seal(&path).unwrap();
+    generation::seal(&path).unwrap();
     assert!(!unfinished.exists());
     assert_loads(&dir, 20, 2, 0);
 }

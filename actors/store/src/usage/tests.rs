@@ -1,4 +1,4 @@
-//! What workspaces have is counted as a scan finds it.
+//! The counts of workspaces' data are those that a scan finds.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn workspaces() -> [WorkspaceId; 2] {
 
 /// Commits as the writer does.
 fn commit(store: &MemoryStore, changes: &[Change]) {
-    let counts = counted(store, changes).unwrap().into_iter();
+    let counts = changed_counts(store, changes).unwrap().into_iter();
     let counts = counts.map(|(key, value)| Change { table: Table::Meta, key, value });
     let all: Vec<_> = changes.iter().cloned().chain(counts).collect();
     store.commit(Group::new(None, &all)).unwrap();

@@ -38,7 +38,7 @@ const fn block_of(sequence: u64) -> u64 {
     sequence.saturating_sub(1) / BLOCK_EVENTS
 }
 
-/// What a search looks for.
+/// The subject that a search looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sought {
     /// The hash of a text.
@@ -56,7 +56,7 @@ impl Sought {
     }
 
     /// The bits of a hash that are in an entry.
-    const fn rest(self) -> u16 {
+    const fn hash_bits(self) -> u16 {
         match self {
             Self::Hash(hash) => (hash >> 9) as u16,
             Self::Crowded => 0,
@@ -64,7 +64,7 @@ impl Sought {
     }
 
     fn entry(self, place: u64) -> u64 {
-        u64::from(self.part()) << 32 | u64::from(self.rest()) << 16 | place
+        u64::from(self.part()) << 32 | u64::from(self.hash_bits()) << 16 | place
     }
 }
 
@@ -84,7 +84,7 @@ fn damaged() -> StoreError {
     StoreError::Damaged("a part of an index of events is not what was written".into())
 }
 
-fn block_in(prefix: &[u8], key: &[u8]) -> Result<u64, StoreError> {
+fn block_of_key(prefix: &[u8], key: &[u8]) -> Result<u64, StoreError> {
     let block = key.get(prefix.len()..).and_then(|rest| rest.try_into().ok());
     block.map(u64::from_be_bytes).ok_or_else(damaged)
 }
@@ -140,11 +140,11 @@ impl Block {
     }
 }
 
-/// The places in the value of a part that have what is sought, in order.
+/// Returns the places in the value of a part that have what is sought, in order.
 fn places(value: &[u8], sought: Sought) -> Result<Vec<u16>, StoreError> {
     let Some((&VERSION, entries)) = value.split_first() else { return Err(damaged()) };
     let (entries, []) = entries.as_chunks::<4>() else { return Err(damaged()) };
-    let rest = sought.rest();
+    let rest = sought.hash_bits();
     let rest_at = |entry: &[u8; 4]| u16::from_be_bytes([entry[0], entry[1]]);
     let own = &entries[entries.partition_point(|entry| rest_at(entry) < rest)..];
     let own = own.iter().take_while(|entry| rest_at(entry) == rest);
@@ -163,7 +163,7 @@ pub fn indexed_through(store: &dyn View, workspace: &WorkspaceId) -> Result<u64,
     let prefix = part_prefix(workspace, 0);
     let mut through = Ok(0);
     store.scan(Table::EventIndex, &prefix, None, Direction::Backward, &mut |key, _| {
-        through = block_in(&prefix, key).map(|block| (block + 1) * BLOCK_EVENTS);
+        through = block_of_key(&prefix, key).map(|block| (block + 1) * BLOCK_EVENTS);
         ControlFlow::Break(())
     })?;
     through
@@ -184,7 +184,7 @@ pub fn find(
     let begin = key(workspace, sought.part(), block_of(from));
     let mut outcome = Ok(());
     store.scan(Table::EventIndex, &prefix, Some(&begin), direction, &mut |key, value| {
-        let read = block_in(&prefix, key).and_then(|block| Ok((block, places(value, sought)?)));
+        let read = block_of_key(&prefix, key).and_then(|block| Ok((block, places(value, sought)?)));
         let (block, places) = match read {
             Ok(read) => read,
             Err(error) => {
@@ -254,7 +254,7 @@ pub fn blocks_before(
         return blocks;
     }
     store.scan(Table::EventIndex, &prefix, Some(&begin), Direction::Forward, &mut |key, _| {
-        match (&mut blocks, block_in(&prefix, key)) {
+        match (&mut blocks, block_of_key(&prefix, key)) {
             (Ok(found), Ok(block)) if block < block_of(oldest) && found.len() < max => {
                 found.push(block);
                 return ControlFlow::Continue(());

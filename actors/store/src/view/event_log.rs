@@ -93,7 +93,7 @@ pub fn read_back(
     damage.map_or(Ok(()), Err)
 }
 
-/// The first sequence that the log still has; the highest number if it has none.
+/// Returns the first sequence that the log still has; the highest number if it has none.
 fn first_sequence(store: &dyn View, workspace: &WorkspaceId) -> Result<u64, StoreError> {
     let mut first = u64::MAX;
     scan_event_log(store, workspace, 0, &mut |chunk| {

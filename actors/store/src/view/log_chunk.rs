@@ -67,7 +67,7 @@ pub fn scan_event_log(
     let mut start = None;
     let at = event_log_key(workspace, from);
     store.scan(Table::Events, &prefix, Some(&at), Direction::Backward, &mut |key, value| {
-        start = Some(chunk(&prefix, key, value).map(|it| (key.to_vec(), it)));
+        start = Some(decode_chunk(&prefix, key, value).map(|it| (key.to_vec(), it)));
         ControlFlow::Break(())
     })?;
     let start = match start.transpose()? {
@@ -103,15 +103,19 @@ fn visit_chunks(
     visit: &mut dyn FnMut(LogChunk) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     let mut outcome = Ok(());
-    store.scan(Table::Events, prefix, Some(start), direction, &mut |key, value| match chunk(
-        prefix, key, value,
-    ) {
-        Ok(chunk) => visit(chunk),
-        Err(error) => {
-            outcome = Err(error);
-            ControlFlow::Break(())
-        }
-    })?;
+    store.scan(
+        Table::Events,
+        prefix,
+        Some(start),
+        direction,
+        &mut |key, value| match decode_chunk(prefix, key, value) {
+            Ok(chunk) => visit(chunk),
+            Err(error) => {
+                outcome = Err(error);
+                ControlFlow::Break(())
+            }
+        },
+    )?;
     outcome
 }
 
@@ -146,7 +150,7 @@ impl Head {
     }
 }
 
-fn chunk(prefix: &[u8], key: &[u8], value: &[u8]) -> Result<LogChunk, StoreError> {
+fn decode_chunk(prefix: &[u8], key: &[u8], value: &[u8]) -> Result<LogChunk, StoreError> {
     let damaged = || StoreError::Damaged("a chunk of an event log is not what was written".into());
     let first =
         key.get(prefix.len()..).and_then(|rest| rest.try_into().ok()).ok_or_else(damaged)?;
@@ -172,7 +176,7 @@ mod tests {
         let fuzzer = bolero::check!().with_iterations(20_000);
         fuzzer.for_each(|script: &[u8]| {
             let value = edited(&examples, script);
-            if let Ok(chunk) = chunk(&prefix, &key, &value) {
+            if let Ok(chunk) = decode_chunk(&prefix, &key, &value) {
                 assert_eq!(chunk.first, 7);
                 assert!(chunk.entries.capacity() <= value.len());
             }
@@ -183,6 +187,6 @@ mod tests {
     }
 
     fn chunk_of(prefix: &[u8], key: &[u8]) -> Result<LogChunk, StoreError> {
-        chunk(prefix, key, &Head { count: 0, before: 0 }.encode())
+        decode_chunk(prefix, key, &Head { count: 0, before: 0 }.encode())
     }
 }

@@ -3,24 +3,19 @@
 //! It is under one lock that every actor takes for every batch. So staging copies bytes into reused
 //! buffers, and allocates only where they have to grow.
 
+mod group;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use postrider_domain::WorkspaceId;
 use tokio::sync::oneshot;
 
+use super::{Batch, ChangeRef, CommitError, GroupNumber, Notify};
 use crate::log::frame::{FRAME_BYTES_MAX, HEADER_BYTES, SECTION_HEADER_BYTES};
 use crate::{Change, Frame, StoreError};
-use postrider_domain::WorkspaceId;
-
-use super::{Batch, ChangeRef, CommitError, GroupNumber, Notify};
-
-mod changes;
-mod lone;
-mod section;
-pub(super) use changes::Changes;
-use lone::Lone;
-use section::StagedSection;
+use group::{GroupChanges, StagedSection};
 
 /// The bytes above which a group takes no further batch.
 ///
@@ -37,19 +32,21 @@ const OWNER_BULK_BYTES_MAX: usize = 32 * 1024;
 const LONE_BULK_BYTES_MAX: usize = 256 * 1024;
 /// The same limit for the bulk of all.
 const GROUP_BULK_BYTES_MAX: usize = 4 * OWNER_BULK_BYTES_MAX;
+/// The number of groups without others' batches after which a subscriber is alone.
+const LONE_GROUPS_MIN: u32 = 8;
 /// The bytes that each batch counts in addition to its own.
 ///
 /// They bound a queue of empty batches.
 const BATCH_OVERHEAD: usize = 64;
 /// The capacity above which a buffer is not kept for the next group.
-pub(super) const KEPT_BUFFER_BYTES_MAX: usize = 64 * 1024;
+const KEPT_BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// The maximum number of buffers of one kind that are kept.
-pub(super) const KEPT_BUFFERS_MAX: usize = 4096;
+const KEPT_BUFFERS_MAX: usize = 4096;
 /// The maximum number of emptied groups that are kept: one fills while one is being committed.
 const KEPT_GROUPS_MAX: usize = 2;
 
 /// The subscriber that owns a section.
-pub(super) struct Owner {
+pub(super) struct SectionOwner {
     pub(super) workspace: WorkspaceId,
     pub(super) notify: Notify,
     /// Set under the queue's lock once a group with a section of this owner has failed.
@@ -58,12 +55,12 @@ pub(super) struct Owner {
 
 /// The bytes that a batch takes.
 #[derive(Clone, Copy)]
-pub(super) struct Need {
+pub(super) struct BatchSize {
     section_header: usize,
     bytes: usize,
 }
 
-impl Need {
+impl BatchSize {
     const fn bulk_bytes(self) -> usize {
         if self.bytes > BULK_BATCH_BYTES { self.bytes } else { 0 }
     }
@@ -85,10 +82,10 @@ impl Need {
 
 /// One group, which becomes one commit.
 #[derive(Default)]
-pub(super) struct Staged {
+pub(super) struct StagedGroup {
     pub(super) number: GroupNumber,
     pub(super) sections: Vec<StagedSection>,
-    pub(super) changes: Changes,
+    pub(super) changes: GroupChanges,
     pub(super) waiters: Vec<oneshot::Sender<Result<(), CommitError>>>,
     pub(super) batches: u64,
     pub(super) bytes: usize,
@@ -99,8 +96,14 @@ pub(super) struct Staged {
     buffers: Vec<Vec<u8>>,
 }
 
-impl Staged {
-    fn fits(&self, section: Option<usize>, batch: &Batch<'_>, need: Need, is_alone: bool) -> bool {
+impl StagedGroup {
+    fn fits(
+        &self,
+        section: Option<usize>,
+        batch: &Batch<'_>,
+        need: BatchSize,
+        is_alone: bool,
+    ) -> bool {
         let section = section.map(|at| &self.sections[at]);
         let mut frame_bytes = self.frame_bytes + batch.events.len();
         if section.is_none_or(StagedSection::has_no_events) {
@@ -124,10 +127,10 @@ impl Staged {
     /// Adds a batch to a section, or to a new one. Returns the section's index.
     fn push(
         &mut self,
-        owner: &Arc<Owner>,
+        owner: &Arc<SectionOwner>,
         section: Option<usize>,
         batch: &Batch<'_>,
-        need: Need,
+        need: BatchSize,
     ) -> usize {
         let Self { sections, buffers, .. } = self;
         let at = section.unwrap_or_else(|| {
@@ -187,6 +190,38 @@ impl Staged {
     }
 }
 
+/// The sole subscriber in the last taken groups, so that its bulk delays no other.
+#[derive(Default)]
+struct LoneSubscriber {
+    /// Its address, 0 for none.
+    owner: usize,
+    /// The number of these groups.
+    groups: u32,
+}
+
+impl LoneSubscriber {
+    /// Records a taken group. One with changes of no subscriber changes nothing.
+    fn note(&mut self, sections: &[StagedSection]) {
+        match sections {
+            [] => {}
+            [section] => {
+                let owner = Arc::as_ptr(&section.owner).addr();
+                let before = if owner == self.owner { self.groups } else { 0 };
+                *self = Self { owner, groups: before.saturating_add(1) };
+            }
+            _ => *self = Self::default(),
+        }
+    }
+
+    /// Returns whether no other subscriber had a batch recently, or has a queued one.
+    fn is_alone(&self, owner: &Arc<SectionOwner>, queued: &VecDeque<StagedGroup>) -> bool {
+        let is_own = |section: &StagedSection| Arc::ptr_eq(&section.owner, owner);
+        self.groups >= LONE_GROUPS_MIN
+            && self.owner == Arc::as_ptr(owner).addr()
+            && queued.iter().all(|group| group.sections.iter().all(is_own))
+    }
+}
+
 /// The mode, in which batches are accepted or not.
 pub(super) enum Mode {
     Open,
@@ -216,15 +251,15 @@ pub(super) struct Queue {
     /// Set if a caller waits for one of `groups`.
     pub(super) urgent: bool,
     /// The queued groups, none of them empty, with consecutive numbers. Each takes what fits.
-    pub(super) groups: VecDeque<Staged>,
+    pub(super) groups: VecDeque<StagedGroup>,
     /// Bytes in `groups` and in the group that is being committed.
     pub(super) queued_bytes: usize,
     queued_bytes_max: usize,
     last_group: GroupNumber,
     /// The last group that has changes of no subscriber. Such changes keep their order.
     last_changes: GroupNumber,
-    lone: Lone,
-    spare: Vec<Staged>,
+    lone: LoneSubscriber,
+    spare: Vec<StagedGroup>,
 }
 
 impl Queue {
@@ -239,7 +274,7 @@ impl Queue {
             queued_bytes_max,
             last_group: 0,
             last_changes: 0,
-            lone: Lone::default(),
+            lone: LoneSubscriber::default(),
             spare: Vec::new(),
         }
     }
@@ -254,7 +289,7 @@ impl Queue {
     }
 
     /// Records that a batch was staged. Returns whether the thread must be woken for it.
-    pub(super) fn call(&mut self, deferrable: bool) -> bool {
+    pub(super) fn note_staged(&mut self, deferrable: bool) -> bool {
         self.urgent |= !deferrable;
         let wake = match self.sleep {
             Sleep::Not => false,
@@ -268,7 +303,7 @@ impl Queue {
     }
 
     /// Returns the queued bytes if a caller waits for them, otherwise 0.
-    pub(super) const fn staged(&self) -> usize {
+    pub(super) const fn urgent_bytes(&self) -> usize {
         if self.urgent { self.queued_bytes } else { 0 }
     }
 
@@ -276,7 +311,7 @@ impl Queue {
     ///
     /// The last group stays while it holds only deferrable batches, unless they have `waited` or
     /// the writer stops.
-    pub(super) fn next(&mut self, waited: bool) -> Option<Staged> {
+    pub(super) fn next(&mut self, waited: bool) -> Option<StagedGroup> {
         if !(self.urgent || waited || self.stopping || self.groups.len() > 1) {
             return None;
         }
@@ -324,14 +359,14 @@ impl Queue {
     /// [`Subscriber::submit`](super::Subscriber::submit).
     pub(super) fn stage_batch(
         &mut self,
-        owner: &Arc<Owner>,
+        owner: &Arc<SectionOwner>,
         last: (GroupNumber, Option<usize>),
         batch: &Batch<'_>,
-        need: Need,
+        need: BatchSize,
     ) -> Result<(GroupNumber, usize), CommitError> {
         self.count(need.bytes)?;
-        let in_last = |open: &Staged| last.1.filter(|_| open.number == last.0);
-        let is_alone = need.bulk_bytes() > 0 && self.lone.is(owner, &self.groups);
+        let in_last = |open: &StagedGroup| last.1.filter(|_| open.number == last.0);
+        let is_alone = need.bulk_bytes() > 0 && self.lone.is_alone(owner, &self.groups);
         let open = self.first_open(last.0, |open| open.fits(in_last(open), batch, need, is_alone));
         let open = &mut self.groups[open];
         let section = in_last(open);
@@ -380,7 +415,7 @@ impl Queue {
 
     /// Returns the index of the first queued group from `from` on that `fits`, or else of a new
     /// one.
-    fn first_open(&mut self, from: GroupNumber, fits: impl Fn(&Staged) -> bool) -> usize {
+    fn first_open(&mut self, from: GroupNumber, fits: impl Fn(&StagedGroup) -> bool) -> usize {
         let before = self.groups.front().map_or(0, |front| from.saturating_sub(front.number));
         let before = usize::try_from(before).unwrap_or(usize::MAX);
         let found = self.groups.iter().skip(before).position(fits);
@@ -396,7 +431,7 @@ impl Queue {
     }
 
     /// Keeps a recycled group for reuse.
-    pub(super) fn give_back(&mut self, group: Staged) {
+    pub(super) fn give_back(&mut self, group: StagedGroup) {
         if self.spare.len() < KEPT_GROUPS_MAX {
             self.spare.push(group);
         }

@@ -1,7 +1,5 @@
 //! Tests of the group commit: order, grouping, bounds and notifications.
 
-use crate::log::Log;
-use crate::view::View;
 mod failures;
 mod fair;
 mod gated;
@@ -10,8 +8,9 @@ use std::ops::ControlFlow;
 use std::sync::mpsc;
 
 use super::*;
+use crate::log::Log;
 use crate::log::frame::FRAME_BYTES_MAX;
-use crate::{Frame, LogChunk, MemoryStore, Table, event_log_key, scan_event_log};
+use crate::{Frame, Group, LogChunk, MemoryStore, Table, event_log_key, scan_event_log};
 use gated::{Permit, gated};
 
 type Heard = mpsc::Receiver<(GroupNumber, Result<(), CommitError>)>;
@@ -324,4 +323,17 @@ async fn patient_batches_wait_for_company() {
     subscriber.submit(deferrable).unwrap();
     writer.stop();
     assert!(settled.recv().await.is_some(), "before the end");
+}
+
+#[test]
+fn the_moment_is_stored_as_ever() {
+    let at = Timestamp::from_millis(1_700_000_000_123);
+    assert_eq!(encode_moment(at), [1, 0, 0, 1, 0x8b, 0xcf, 0xe5, 0x68, 0x7b]);
+    let store = MemoryStore::new();
+    assert_eq!(last_moment(&store), Ok(None));
+    let put = |value: [u8; 9]| Change::put(Table::Meta, LAST_MOMENT, value);
+    store.commit(Group::new(None, &[put(encode_moment(at))])).unwrap();
+    assert_eq!(last_moment(&store), Ok(Some(at)));
+    store.commit(Group::new(None, &[put([2; 9])])).unwrap();
+    assert!(last_moment(&store).is_err());
 }

@@ -6,17 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use postrider_domain::Timestamp;
 use tracing::{error, info, warn};
 
-use postrider_domain::Timestamp;
-
-use crate::usage;
+use super::staging::{Mode, Queue, Sleep, StagedGroup};
+use super::{CommitError, LAST_MOMENT, Moments, Shared, WriterOptions, encode_moment, last_moment};
 use crate::view::audit::{self, AuditMark};
-use crate::{Frame, Group, Position, Store, StoreError, Table};
-
-use super::moment::{self, Moments, last_moment};
-use super::staging::{Mode, Queue, Sleep, Staged};
-use super::{CommitError, Shared, WriterOptions};
+use crate::{Frame, Group, Position, Store, StoreError, Table, usage};
 
 /// The first and the longest delay before a failed store is opened again.
 const REOPEN_DELAY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
@@ -37,7 +33,7 @@ pub(super) struct Worker {
     audit_end: AuditMark,
     /// The group that is being committed. It is not on the stack, so that it can be failed after a
     /// panic.
-    current: Option<Staged>,
+    current: Option<StagedGroup>,
     frame: Frame,
     key: Vec<u8>,
     /// Returns the moment that is stored with a commit.
@@ -123,7 +119,7 @@ impl Worker {
         loop {
             // Callers that the previous group released are about to submit again. While batches
             // keep arriving, the thread yields to them, so that they share this group.
-            let mut staged = queue.staged();
+            let mut staged = queue.urgent_bytes();
             for _ in 0..YIELDS_MAX {
                 if staged == 0 || queue.stopping {
                     break;
@@ -131,7 +127,7 @@ impl Worker {
                 drop(queue);
                 std::thread::yield_now();
                 queue = self.shared.queue.lock();
-                let now = queue.staged();
+                let now = queue.urgent_bytes();
                 if now == staged {
                     break;
                 }
@@ -164,13 +160,13 @@ impl Worker {
         (self.frame.epoch, self.frame.number) = (self.epoch, self.last.next());
         let has_events = group.seal(&mut self.frame, &mut self.key);
         let audit_end = group.changes.link_audit(&self.audit_end);
-        for (key, value) in usage::counted(self.store.as_ref(), group.changes.live())? {
+        for (key, value) in usage::changed_counts(self.store.as_ref(), group.changes.live())? {
             group.changes.upsert(Table::Meta, &key, value.as_deref());
         }
         if has_events || !group.changes.live().is_empty() {
             let now = self.moments.as_ref().map(|moments| moments());
             if let Some(now) = now {
-                group.changes.upsert(Table::Meta, moment::KEY, Some(&moment::encode(now)));
+                group.changes.upsert(Table::Meta, LAST_MOMENT, Some(&encode_moment(now)));
             }
             let frame = has_events.then_some(&self.frame);
             let time_ms = now.map_or(0, Timestamp::as_millis);
@@ -259,7 +255,7 @@ impl Worker {
 }
 
 /// Notifies every subscriber and every waiter of the group, once.
-fn settle(group: &mut Staged, result: &Result<(), CommitError>) {
+fn settle(group: &mut StagedGroup, result: &Result<(), CommitError>) {
     for section in &group.sections {
         let notify = || (section.owner.notify)(group.number, result.clone());
         if catch_unwind(AssertUnwindSafe(notify)).is_err() {

@@ -104,7 +104,7 @@ fn damage_names_file_and_offset() {
     let error = whole.open(name, |bytes| bytes[at] ^= 1).unwrap_err();
     let LogError::Damaged { position, file, offset, .. } = error else { panic!("{error}") };
     let begins = whole.entries.iter().map(|entry| entry.header.position);
-    let newest = begins.clone().find(|at| segment::name(*at) == *name).unwrap();
+    let newest = begins.clone().find(|at| segment::segment_name(*at) == *name).unwrap();
     assert_eq!((position, &file, offset), (Some(newest), name, 4096));
 }
 

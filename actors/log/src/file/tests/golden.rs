@@ -2,8 +2,8 @@
 
 use expect_test::expect;
 
-use super::closed::Closed;
-use super::segment::{SegmentFault, SegmentHeader, name, position_of};
+use super::recover::CleanStop;
+use super::segment::{SegmentFault, SegmentHeader, position_in_name, segment_name};
 use super::*;
 use crate::EntryHash;
 
@@ -41,21 +41,21 @@ fn a_segment_is_headed_as_ever() {
 
 #[test]
 fn a_segment_is_named_as_ever() {
-    assert_eq!(name(Position(258)), "00000000000000000258.log");
-    assert_eq!(position_of("00000000000000000258.log"), Some(Ok(Position(258))));
-    let last = name(Position(u64::MAX));
-    assert_eq!(position_of(&last), Some(Ok(Position(u64::MAX))));
+    assert_eq!(segment_name(Position(258)), "00000000000000000258.log");
+    assert_eq!(position_in_name("00000000000000000258.log"), Some(Ok(Position(258))));
+    let last = segment_name(Position(u64::MAX));
+    assert_eq!(position_in_name(&last), Some(Ok(Position(u64::MAX))));
     for odd in ["258.log", "+0000000000000000258.log", "99999999999999999999.log", ".log"] {
-        assert_eq!(position_of(odd), Some(Err(())), "{odd}");
+        assert_eq!(position_in_name(odd), Some(Err(())), "{odd}");
     }
-    assert_eq!(position_of("closed"), None);
+    assert_eq!(position_in_name("closed"), None);
 }
 
 #[test]
 fn a_clean_stop_is_marked_as_ever() {
-    let closed = Closed { log: ID, last: Position(0x0102), hash: EntryHash([0xee; 16]) };
+    let closed = CleanStop { log: ID, last: Position(0x0102), hash: EntryHash([0xee; 16]) };
     let bytes = closed.encode();
-    assert_eq!(Closed::decode(&bytes), Some(closed));
+    assert_eq!(CleanStop::decode(&bytes), Some(closed));
     expect![[r#"
         5052434c01000000303132333435363738396162636465660000000000000102
         eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee30fbb27f
@@ -64,8 +64,8 @@ fn a_clean_stop_is_marked_as_ever() {
     for at in 0..bytes.len() {
         let mut bad = bytes;
         bad[at] ^= 1;
-        assert_eq!(Closed::decode(&bad), None, "{at}");
-        assert_eq!(Closed::decode(&bytes[..at]), None, "{at}");
+        assert_eq!(CleanStop::decode(&bad), None, "{at}");
+        assert_eq!(CleanStop::decode(&bytes[..at]), None, "{at}");
     }
-    assert_eq!(Closed::decode(&[&bytes[..], &[0]].concat()), None);
+    assert_eq!(CleanStop::decode(&[&bytes[..], &[0]].concat()), None);
 }

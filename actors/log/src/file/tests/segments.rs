@@ -13,7 +13,7 @@ fn several() -> (SimDisk, Vec<String>) {
     for _ in 0..30 {
         append(&log, &[1; 1_000]);
     }
-    let names: Vec<_> = log.shown.read().segments.iter().map(Segment::name).collect();
+    let names: Vec<_> = log.shown.read().segments.iter().map(LogSegment::name).collect();
     assert!(names.len() > 3, "{names:?}");
     (disk, names)
 }
@@ -67,7 +67,7 @@ fn after_a_clean_stop_a_missing_last_segment_is_found() {
 #[test]
 fn a_doubled_renamed_or_foreign_segment_is_found() {
     let (disk, names) = several();
-    let (one, other) = (&names[1], segment::name(Position(1_000)));
+    let (one, other) = (&names[1], segment::segment_name(Position(1_000)));
     let doubled = disk.fork();
     copy(&doubled, one, &other);
     assert_damaged(&doubled, &other);

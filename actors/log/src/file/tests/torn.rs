@@ -28,7 +28,7 @@ impl Torn {
         append(&log, b"PRLG, acknowledged");
         append(&log, &[0; 300]);
         let entries = entries(&log);
-        let name = segment::name(Position(1));
+        let name = segment::segment_name(Position(1));
         let before = image(&disk, &name);
         append(&log, last);
         let after = image(&disk, &name);

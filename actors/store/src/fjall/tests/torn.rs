@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::fjall::log::{End, end_of};
+use crate::fjall::log::{LogEnd, end_of};
 
 /// A closed view with four commits, and the log's bytes with and without the last one.
 struct Closed {
     dir: TempDir,
     log: PathBuf,
     bytes: Vec<u8>,
-    /// Where what was synced with commit 3 ends.
+    /// The end of the bytes that were synced with commit 3.
     synced: usize,
 }
 
@@ -40,7 +40,7 @@ impl Closed {
         Self { dir, log, bytes, synced }
     }
 
-    fn end_with(&self, log: &[u8]) -> Result<End, StoreError> {
+    fn end_with(&self, log: &[u8]) -> Result<LogEnd, StoreError> {
         fs::write(&self.log, log).unwrap();
         end_of(&self.log)
     }
@@ -66,7 +66,7 @@ impl Closed {
 }
 
 fn whole(log: &Path) -> usize {
-    let End { whole, torn } = end_of(log).unwrap();
+    let LogEnd { whole, torn } = end_of(log).unwrap();
     assert_eq!(torn, 0);
     whole.try_into().unwrap()
 }

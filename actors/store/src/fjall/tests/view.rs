@@ -4,7 +4,7 @@ use postrider_log::Mark;
 
 use super::*;
 use crate::Direction;
-use crate::view::marked::conformance::{ViewSubject, put, view_contract};
+use crate::view::conformance::{ViewSubject, put, view_contract};
 
 struct Dir(TempDir);
 

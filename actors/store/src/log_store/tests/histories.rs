@@ -86,7 +86,7 @@ impl Story {
             }
             Step::Sync => {
                 let had_failed = self.has_failed();
-                self.rig.store.inner.see_to_view();
+                self.rig.store.inner.sync_or_reopen_view();
                 if had_failed && !self.has_failed() {
                     self.settle();
                 }

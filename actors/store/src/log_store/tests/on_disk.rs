@@ -66,7 +66,7 @@ fn a_next_file_that_cannot_be_made_is_said() {
     std::fs::create_dir(log.join("next.tmp")).unwrap();
     store.begin_epoch().unwrap();
     let problem = || {
-        store.inner.see_to_view();
+        store.inner.sync_or_reopen_view();
         std::thread::yield_now();
         store.figures().unwrap().problem
     };

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use super::*;
-use crate::Log as _;
 use crate::checkpoints::tests::{rewrite, write_of};
 use crate::directory::checkpoints;
 

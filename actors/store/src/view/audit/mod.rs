@@ -7,18 +7,18 @@
 //! the position up to which retention has removed it.
 
 mod read;
-mod trim;
 mod verify;
 
+use std::ops::ControlFlow;
+
+use postrider_domain::{AuditId, AuditRecord, Timestamp};
 use sha2::{Digest, Sha256};
 
-pub use read::{AuditFilter, AuditPage, page};
-pub use trim::{ExpiredRecords, expired};
-pub use verify::{AuditCheck, AuditFault, FaultKind, verify};
-
 use super::codec;
-use crate::{Change, StoreError, Table, View};
-use postrider_domain::{AuditId, AuditRecord, Timestamp};
+use crate::{Change, Direction, StoreError, Table, View};
+
+pub use read::{AuditFilter, AuditPage, page};
+pub use verify::{AuditCheck, AuditFault, FaultKind, verify};
 
 /// The mark of the newest record.
 pub(crate) const HEAD_KEY: &[u8] = b"audit_head";
@@ -192,7 +192,7 @@ fn sequence_of(key: &[u8]) -> Option<u64> {
 
 /// Decodes a record.
 fn decode(sequence: u64, value: &[u8]) -> Result<AuditRow, DamagedRow> {
-    let damaged = |at, why| DamagedRow { sequence, id: id_in(value), at, why };
+    let damaged = |at, why| DamagedRow { sequence, id: find_id(value), at, why };
     let cut = || damaged(None, "it is too short");
     let (header, json) = value.split_at_checked(HEADER_BYTES).ok_or_else(cut)?;
     let (previous, at) = header[1..].split_first_chunk().ok_or_else(cut)?;
@@ -208,14 +208,61 @@ fn decode(sequence: u64, value: &[u8]) -> Result<AuditRow, DamagedRow> {
 }
 
 /// Returns the identifier in bytes that are no longer a record, if it still exists.
-fn id_in(value: &[u8]) -> Option<AuditId> {
+fn find_id(value: &[u8]) -> Option<AuditId> {
     const BEFORE: &[u8] = br#""id":"aud_"#;
     let start = value.windows(BEFORE.len()).position(|window| window == BEFORE)?;
     let text = value[start + BEFORE.len() - AuditId::PREFIX.len()..].split(|it| *it == b'"').next();
     std::str::from_utf8(text?).ok()?.parse().ok()
 }
 
+/// The oldest records, whose retention has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExpiredRecords {
+    /// The changes that remove them, and record the position.
+    pub changes: Vec<Change>,
+    /// The unreadable ones among them.
+    pub damaged: Vec<DamagedRow>,
+}
+
+/// Returns the oldest records from before `moment`, about `max` of them at the most.
+///
+/// An unreadable one is removed with the next readable one: no earlier one has a later moment.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read.
+pub fn expired(
+    store: &dyn View,
+    moment: Timestamp,
+    max: usize,
+) -> Result<ExpiredRecords, StoreError> {
+    // The removed records are not passed again.
+    let from = (trimmed(store)?.sequence + 1).to_be_bytes();
+    let (mut found, mut newest, mut unread) = (ExpiredRecords::default(), None, Vec::new());
+    store.scan(Table::Audit, &[], Some(&from), Direction::Forward, &mut |key, value| {
+        let Some(sequence) = sequence_of(key) else { return ControlFlow::Continue(()) };
+        match decode(sequence, value) {
+            Ok(row) if row.mark.at < moment && found.changes.len() < max => newest = Some(row.mark),
+            Ok(_) => return ControlFlow::Break(()),
+            Err(damaged) => {
+                unread.push(damaged);
+                return ControlFlow::Continue(());
+            }
+        }
+        for damaged in unread.drain(..) {
+            found.changes.push(Change::delete(Table::Audit, damaged.sequence.to_be_bytes()));
+            found.damaged.push(damaged);
+        }
+        found.changes.push(Change::delete(Table::Audit, key));
+        ControlFlow::Continue(())
+    })?;
+    if let Some(newest) = newest {
+        found.changes.push(Change::put(Table::Meta, TRIMMED_KEY, newest.encode()));
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod golden;
+
 #[cfg(test)]
 mod tests;

@@ -167,7 +167,7 @@ fn first_since(
         // If a moment cannot be read, that of the next readable record serves as well.
         let (mut at, mut next) = (None, middle);
         while at.is_none() && next < high {
-            at = moment_of(store, next)?;
+            at = moment_at(store, next)?;
             next += 1;
         }
         if at.is_some_and(|at| at < moment) { low = next } else { high = middle }
@@ -176,7 +176,7 @@ fn first_since(
 }
 
 /// Returns the moment of a record, if it can be read.
-fn moment_of(store: &dyn View, sequence: u64) -> Result<Option<Timestamp>, StoreError> {
+fn moment_at(store: &dyn View, sequence: u64) -> Result<Option<Timestamp>, StoreError> {
     let Some(value) = store.get(Table::Audit, &sequence.to_be_bytes())? else {
         // Retention has removed it meanwhile, so it is early.
         return Ok(Some(Timestamp::default()));

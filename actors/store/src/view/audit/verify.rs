@@ -75,15 +75,15 @@ fn verify_from(
     after: Option<u64>,
     max: u64,
 ) -> Result<AuditCheck, StoreError> {
-    let mut walk = Walk { start, last: start, last_id: None, end: head(store)?, checked: 0 };
+    let mut walk = ChainWalk { start, last: start, last_id: None, end: head(store)?, checked: 0 };
     if let Some(after) = after.filter(|after| *after > start.sequence) {
         let found = store.get(Table::Audit, &after.to_be_bytes())?;
-        let Some(value) = found else { return Ok(walk.fails(after, FaultKind::Missing)) };
+        let Some(value) = found else { return Ok(walk.fault_at(after, FaultKind::Missing)) };
         match decode(after, &value) {
             Ok(row) => (walk.last, walk.last_id) = (row.mark, Some(row.record.id)),
             Err(damaged) => {
                 walk.last_id = damaged.id;
-                return Ok(walk.fails(after, FaultKind::Altered));
+                return Ok(walk.fault_at(after, FaultKind::Altered));
             }
         }
     }
@@ -102,26 +102,26 @@ fn verify_from(
         if is_full || fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     if let Some((sequence, kind)) = fault {
-        return Ok(walk.fails(sequence, kind));
+        return Ok(walk.fault_at(sequence, kind));
     }
     if is_full {
         let next = Some(walk.last.sequence);
         return Ok(AuditCheck { checked: walk.checked, next, fault: None });
     }
-    if let Some((sequence, kind)) = walk.ends() {
-        return Ok(walk.fails(sequence, kind));
+    if let Some((sequence, kind)) = walk.check_end() {
+        return Ok(walk.fault_at(sequence, kind));
     }
     // A record that was written meanwhile has moved the end in the same commit.
     match beyond {
         Some(sequence) if sequence > head(store)?.sequence => {
-            Ok(walk.fails(sequence, FaultKind::Unexpected))
+            Ok(walk.fault_at(sequence, FaultKind::Unexpected))
         }
         _ => Ok(AuditCheck { checked: walk.checked, next: None, fault: None }),
     }
 }
 
 /// The progress of the verification.
-struct Walk {
+struct ChainWalk {
     /// The newest record that retention has removed.
     start: AuditMark,
     /// The last record that was read.
@@ -132,7 +132,7 @@ struct Walk {
     checked: u64,
 }
 
-impl Walk {
+impl ChainWalk {
     /// Looks at the next record. Returns the faulty one, if any.
     fn step(&mut self, sequence: u64, value: &[u8]) -> Option<(u64, FaultKind)> {
         let expected = self.last.sequence + 1;
@@ -161,7 +161,7 @@ impl Walk {
     }
 
     /// Compares the last record with the end of the log.
-    fn ends(&self) -> Option<(u64, FaultKind)> {
+    fn check_end(&self) -> Option<(u64, FaultKind)> {
         let Self { last, end, .. } = self;
         if last.sequence < end.sequence {
             return Some((last.sequence + 1, FaultKind::Missing));
@@ -170,7 +170,7 @@ impl Walk {
         is_other.then_some((last.sequence, FaultKind::Altered))
     }
 
-    fn fails(&self, sequence: u64, kind: FaultKind) -> AuditCheck {
+    fn fault_at(&self, sequence: u64, kind: FaultKind) -> AuditCheck {
         let id = self.last_id.filter(|_| kind == FaultKind::Altered);
         let fault = Some(AuditFault { sequence, id, kind });
         AuditCheck { checked: self.checked, next: None, fault }

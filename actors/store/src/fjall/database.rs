@@ -1,18 +1,16 @@
-//! A database with a keyspace for each table.
+//! A database with a keyspace for each table, its limits, and its errors as those of the port.
 
 use std::ops::Bound;
 use std::time::Duration;
 
 use ::fjall::config::BlockSizePolicy;
 use ::fjall::{
-    Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable, Snapshot,
+    Database, Error, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch, PersistMode,
+    Readable, Snapshot,
 };
 
 use crate::view::{bounding, prefix_end};
 use crate::{Change, Direction, StoreError, Table, Visit};
-
-use super::failure::{damaged_or_failed, failed};
-use super::options::FjallOptions;
 
 /// The number of sealed memtables of a keyspace at which a commit waits for their flush.
 ///
@@ -32,14 +30,35 @@ const OPEN_FILES: usize = 128;
 /// Bytes of a block: records are mostly read one at a time.
 const BLOCK_BYTES: u32 = 4 * 1024;
 
+/// Limits on the memory and the write-ahead log of the store.
+#[derive(Debug, Clone, Copy)]
+pub struct FjallOptions {
+    /// Bytes of the block cache.
+    pub cache_bytes: u64,
+    /// Bytes of a keyspace's memtable before it is flushed to a table.
+    ///
+    /// A burst may take four times as much.
+    pub memtable_bytes: u64,
+    /// Bytes of write-ahead log beyond which memtables are flushed to shorten it; at least 64 MiB.
+    /// It bounds both the log that a start reads and the memory of all memtables together.
+    pub log_bytes: u64,
+}
+
+impl Default for FjallOptions {
+    /// Returns a cache of 64 MiB, memtables of 32 MiB, and a log of 128 MiB.
+    fn default() -> Self {
+        Self { cache_bytes: 64 << 20, memtable_bytes: 32 << 20, log_bytes: 128 << 20 }
+    }
+}
+
 /// An open database.
-pub(super) struct Base {
+pub(super) struct TableDatabase {
     pub(super) database: Database,
     /// The keyspaces of the tables, in the order of `Table::ALL`.
     tables: Vec<Keyspace>,
 }
 
-impl Base {
+impl TableDatabase {
     pub(super) fn open(dir: &std::path::Path, options: FjallOptions) -> Result<Self, StoreError> {
         let database = Database::builder(dir)
             .cache_size(options.cache_bytes)
@@ -168,4 +187,28 @@ impl Base {
             }
         }
     }
+}
+
+/// Maps an error of a write. Whatever the error, the outcome of the write is unknown.
+pub(super) fn failed(error: Error) -> StoreError {
+    StoreError::Failed(error.to_string())
+}
+
+/// Maps an error of opening or reading, which may mean that the files are damaged.
+pub(super) fn damaged_or_failed(error: Error) -> StoreError {
+    match error {
+        Error::Locked => StoreError::Locked,
+        Error::Poisoned | Error::KeyspaceDeleted => failed(error),
+        Error::Io(_) | Error::Storage(LsmError::Io(_)) if !is_garbage(&error) => failed(error),
+        _ => StoreError::Damaged(error.to_string()),
+    }
+}
+
+/// Returns whether an I/O error means that the bytes read were invalid or too few.
+fn is_garbage(error: &Error) -> bool {
+    use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    let (Error::Io(error) | Error::Storage(LsmError::Io(error))) = error else {
+        return false;
+    };
+    matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
 }

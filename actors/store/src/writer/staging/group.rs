@@ -1,20 +1,107 @@
-//! Pure: the record changes of one group, in which the last one of each record wins.
+//! Pure: the content of one group: the section of each subscriber, and the changes of records.
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::{KEPT_BUFFER_BYTES_MAX, KEPT_BUFFERS_MAX, SectionOwner};
 use crate::view::audit::{self, AuditMark};
-use crate::{Change, Table};
+use crate::view::log_chunk::{Head, event_log_key_into};
+use crate::writer::Batch;
+use crate::{Change, Frame, Section, Table};
 
-use super::{KEPT_BUFFER_BYTES_MAX, KEPT_BUFFERS_MAX};
+/// The maximum bytes of event-log entries that several batches share in one record.
+const CHUNK_BYTES_MAX: usize = 64 * 1024;
 
-/// A list of changes with an index by record.
+/// The part of one subscriber in a group: its journal events, and its event log in chunks.
+pub(in crate::writer) struct StagedSection {
+    pub(in crate::writer) owner: Arc<SectionOwner>,
+    events: Vec<u8>,
+    /// The chunks, in the order of their entries.
+    chunks: Vec<Chunk>,
+    /// Bytes of its bulk batches.
+    pub(super) bulk_bytes: usize,
+}
+
+/// Entries of the event log without a gap, which become one record.
+struct Chunk {
+    first: u64,
+    before: u64,
+    count: u32,
+    /// Space for the head, then the entries.
+    bytes: Vec<u8>,
+}
+
+impl Chunk {
+    /// Returns whether the entries of a batch follow this chunk, and fit.
+    fn takes(&self, batch: &Batch<'_>) -> bool {
+        batch.log_first == self.first + u64::from(self.count)
+            && self.bytes.len() + batch.log.len() <= Head::BYTES + CHUNK_BYTES_MAX
+    }
+}
+
+impl StagedSection {
+    /// Returns an empty section that writes its events to `events`, a reused buffer.
+    pub(super) fn new(owner: Arc<SectionOwner>, events: Vec<u8>) -> Self {
+        Self { owner, events, chunks: Vec::new(), bulk_bytes: 0 }
+    }
+
+    /// Returns whether the frame has no section for it yet.
+    pub(super) const fn has_no_events(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Adds a batch's journal events and log entries. `buffers` are for reuse.
+    pub(super) fn push(&mut self, batch: &Batch<'_>, buffers: &mut Vec<Vec<u8>>) {
+        self.events.extend_from_slice(batch.events);
+        if batch.log.is_empty() {
+            return;
+        }
+        if !self.chunks.last().is_some_and(|last| last.takes(batch)) {
+            let mut bytes = buffers.pop().unwrap_or_default();
+            bytes.extend_from_slice(&[0; Head::BYTES]);
+            let (first, before) = (batch.log_first, batch.log_before);
+            self.chunks.push(Chunk { first, before, count: 0, bytes });
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.bytes.extend_from_slice(batch.log);
+            chunk.count += batch.log_count;
+        }
+    }
+
+    /// Moves the events into `frame`, and turns the chunks into changes.
+    pub(super) fn seal(
+        &mut self,
+        frame: &mut Frame,
+        changes: &mut GroupChanges,
+        key: &mut Vec<u8>,
+    ) {
+        let workspace = &self.owner.workspace;
+        if !self.events.is_empty() {
+            let events = std::mem::take(&mut self.events);
+            frame.sections.push(Section { workspace: workspace.clone(), events });
+        }
+        for chunk in &mut self.chunks {
+            let head = Head { count: chunk.count, before: chunk.before };
+            chunk.bytes[..Head::BYTES].copy_from_slice(&head.encode());
+            event_log_key_into(workspace, chunk.first, key);
+            changes.upsert(Table::Events, key, Some(&chunk.bytes));
+        }
+    }
+
+    /// Returns its buffers.
+    pub(super) fn into_buffers(self) -> impl Iterator<Item = Vec<u8>> {
+        std::iter::once(self.events).chain(self.chunks.into_iter().map(|chunk| chunk.bytes))
+    }
+}
+
+/// A list of changes with an index by record: the last change of a record wins.
 ///
 /// The entries behind the live ones are left over from earlier groups, and their buffers are
 /// reused.
 #[derive(Default)]
-pub(in super::super) struct Changes {
+pub(in crate::writer) struct GroupChanges {
     entries: Vec<Change>,
     live: usize,
     /// The number of live changes of the audit log.
@@ -23,10 +110,10 @@ pub(in super::super) struct Changes {
     hasher: DefaultHashBuilder,
 }
 
-impl Changes {
+impl GroupChanges {
     /// Returns at most one change of each record, in the order in which the records were first
     /// named.
-    pub(in super::super) fn live(&self) -> &[Change] {
+    pub(in crate::writer) fn live(&self) -> &[Change] {
         &self.entries[..self.live]
     }
 
@@ -34,7 +121,7 @@ impl Changes {
     ///
     /// Returns the new end if there were any. No change may be added afterwards, since the records
     /// then have other keys.
-    pub(in super::super) fn link_audit(&mut self, end: &AuditMark) -> Option<AuditMark> {
+    pub(in crate::writer) fn link_audit(&mut self, end: &AuditMark) -> Option<AuditMark> {
         if self.audits == 0 {
             return None;
         }
@@ -44,7 +131,7 @@ impl Changes {
     }
 
     /// Puts or deletes a record, and replaces an earlier change of it.
-    pub(in super::super) fn upsert(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) {
+    pub(in crate::writer) fn upsert(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) {
         let slot = self.slot(table, key);
         match value {
             Some(value) => {
@@ -57,7 +144,7 @@ impl Changes {
     }
 
     /// Does the same without copying the value.
-    pub(in super::super) fn upsert_owned(&mut self, change: Change) {
+    pub(in crate::writer) fn upsert_owned(&mut self, change: Change) {
         *self.slot(change.table, &change.key) = change.value;
     }
 
@@ -91,7 +178,7 @@ impl Changes {
     }
 
     /// Removes the changes and keeps their buffers, up to a bound.
-    pub(in super::super) fn recycle(&mut self) {
+    pub(in crate::writer) fn recycle(&mut self) {
         let large = |buffer: &Vec<u8>| buffer.capacity() > KEPT_BUFFER_BYTES_MAX;
         for entry in &mut self.entries[..self.live] {
             if entry.value.as_ref().is_some_and(large) {
@@ -113,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_last_change_of_a_record_holds_and_left_overs_do_not_show() {
-        let mut changes = Changes::default();
+        let mut changes = GroupChanges::default();
         for round in 0..3u8 {
             assert_eq!(changes.live(), []);
             for at in 0..200u8 {
