@@ -6,13 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use postrider_domain::day::Day;
 use postrider_domain::{BroadcastId, WorkspaceId};
 use postrider_store::{Change, StoreError, Table, View};
+use serde::{Deserialize, Serialize};
 
-use super::plan::UncountedOutcomes;
+use crate::plan::UncountedOutcomes;
 
 /// The number of one broadcast's messages that changed their state on one day.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -78,13 +77,13 @@ pub fn read_key(rest: &[u8]) -> Option<(Day, BroadcastId)> {
 
 /// The counts of one fan-out, by day.
 #[derive(Debug, Default)]
-pub struct Counted {
+pub struct FanoutCounts {
     /// The complete counts of each day, as they must be written.
     days: BTreeMap<Day, DayCounts>,
     dirty: bool,
 }
 
-impl Counted {
+impl FanoutCounts {
     /// Adds messages whose outcome became known on this day. `stored` reads the counts from before
     /// a restart.
     ///
@@ -136,7 +135,7 @@ impl Counted {
 ///
 /// # Errors
 /// [`StoreError::Damaged`] if the record cannot be decoded, and the errors of [`View::get`].
-pub fn stored(
+pub fn read_stored(
     store: &dyn View,
     workspace: &WorkspaceId,
     id: BroadcastId,

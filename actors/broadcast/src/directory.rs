@@ -3,19 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ractor::{ActorCell, ActorRef, SpawnErr};
-
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::{BroadcastId, Timestamp, WorkspaceId};
 use postrider_runtime::directory::Directory;
 use postrider_runtime::supervise::{ChildSpec, LoadedActor, Placement, SupervisorMessage};
+use ractor::{ActorCell, ActorRef, SpawnErr};
 
 use crate::BroadcastOptions;
 use crate::actor::Fanout;
 use crate::entry::{BroadcastEntry, BroadcastSlot};
 use crate::message::FanoutMessage;
-use crate::ports::BroadcastHost;
-use crate::services::Services;
+use crate::ports::{BroadcastHost, Services};
 
 /// The broadcasts that are not over, and the way to their actors.
 pub struct Broadcasts {

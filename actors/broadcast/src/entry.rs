@@ -50,7 +50,7 @@ impl BroadcastEntry {
     }
 
     /// Counts a wake and records that the actor has work. This must come before the caller looks
-    /// for the actor: see [`rest`].
+    /// for the actor: see [`passivate`].
     pub(crate) fn wake(&self) {
         self.wakes.fetch_add(1, Ordering::AcqRel);
         self.wanted.store(true, Ordering::Release);
@@ -105,7 +105,7 @@ impl BroadcastEntry {
 
 /// Passivates the actor unless it was woken after `wakes` was read. Callers must read `wakes`
 /// before they look for work. Returns whether the actor must stop.
-pub(crate) fn rest(slot: &BroadcastSlot, wakes: u64) -> bool {
+pub(crate) fn passivate(slot: &BroadcastSlot, wakes: u64) -> bool {
     slot.rest_if(|entry| {
         // A waker counts its wake before it looks for the actor, so a wake that is not counted here
         // finds the actor stopped and starts it again.

@@ -1,20 +1,17 @@
 //! Golden bytes of a broadcast's record, audience, outcomes and reports.
 
 use expect_test::expect;
-use serde_json::json;
-
-use super::audience::{Audience, Segment};
-use super::daily_counts::{self, Counter, DayCounts};
-use super::outcomes::{Failed, Mark, Window};
-use super::phone_index::{ByPhone, place_of};
-use super::record::*;
-use super::reports::{Report, Reports};
 use postrider_domain::day::Day;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
-use postrider_domain::template::TemplateCategory;
-use postrider_domain::template::TemplateName;
+use postrider_domain::template::{TemplateCategory, TemplateName};
 use postrider_domain::{BroadcastId, NumberId, Phone, SenderNotes, WorkspaceId};
 use postrider_store::{Change, Group, MemoryStore, Store};
+use serde_json::json;
+
+use super::audience::{Audience, ByPhone, Segment, place_of};
+use super::daily_counts::{self, Counter, DayCounts};
+use super::outcomes::{Failed, Mark, Report, Reports, Window};
+use super::record::*;
 
 fn workspace() -> WorkspaceId {
     "acme".parse().unwrap()

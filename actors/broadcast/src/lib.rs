@@ -6,39 +6,31 @@
 
 mod actor;
 pub mod audience;
-mod budget;
 pub mod control;
 pub mod daily_counts;
 pub mod directory;
-pub mod draft;
 pub mod entry;
-pub mod failure_policy;
 #[cfg(test)]
 mod golden;
 pub mod message;
 pub mod outcomes;
-pub mod parameters;
-pub mod phone_index;
 mod placement;
 pub mod plan;
 pub mod ports;
 pub mod provider_ids;
 pub mod record;
 pub mod recover;
-pub mod reports;
-pub mod services;
 
 use std::time::Duration;
 
-pub use audience::{Audience, Variables};
-pub use budget::{Budget, SharedBudget};
+pub use audience::{Audience, Variables, with_variables};
 pub use control::{Control, ControlError};
 pub use directory::{BroadcastSpec, Broadcasts, Wiring};
 pub use entry::{BroadcastEntry, BroadcastSlot};
 pub use message::FanoutMessage;
-pub use ports::{BroadcastHost, CountedRecipients};
+pub use placement::{Budget, SharedBudget};
+pub use ports::{BroadcastHost, CountedRecipients, Services};
 pub use record::{BroadcastPolicy, BroadcastStatus};
-pub use services::Services;
 
 /// The limits and policies of broadcasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::outcomes::{Failed, Mark, Tally, Window};
-use super::record::{BroadcastPolicy, WINDOW};
-use super::reports::Reports;
+use crate::outcomes::{Failed, Mark, Reports, Tally, Window};
+use crate::record::{BroadcastPolicy, WINDOW};
 
 /// The progress of a fan-out: claims, outcomes, and what must still be written.
 #[derive(Debug)]
-pub struct Plan {
+pub struct FanoutPlan {
     /// The number of recipients to send to. Those behind them opted out before the broadcast's
     /// creation.
     sendable: u32,
@@ -46,7 +45,7 @@ impl UncountedOutcomes {
     }
 }
 
-impl Plan {
+impl FanoutPlan {
     /// Creates the plan of a broadcast without claims.
     pub fn new(sendable: u32) -> Self {
         Self {
@@ -242,13 +241,13 @@ mod tests {
 
     const AT_MOST_ONCE: BroadcastPolicy = BroadcastPolicy::AtMostOnce;
 
-    fn sent(plan: &mut Plan, claimed: &[u32]) {
+    fn sent(plan: &mut FanoutPlan, claimed: &[u32]) {
         claimed.iter().for_each(|index| plan.settle(*index, Mark::Sent, None));
     }
 
     #[test]
     fn everybody_is_claimed_once() {
-        let mut plan = Plan::new(2 * WINDOW + 3);
+        let mut plan = FanoutPlan::new(2 * WINDOW + 3);
         let mut seen = Vec::new();
         loop {
             let claimed = plan.claim(WINDOW);
@@ -268,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_window_may_be_claimed_in_parts() {
-        let mut plan = Plan::new(WINDOW + 1);
+        let mut plan = FanoutPlan::new(WINDOW + 1);
         let first = plan.claim(3);
         sent(&mut plan, &first);
         assert_eq!((first, plan.has_final()), (vec![0, 1, 2], false));
@@ -286,7 +285,7 @@ mod tests {
 
     #[test]
     fn an_answer_counts_once_and_a_late_one_reports_the_unknown() {
-        let mut plan = Plan::new(3);
+        let mut plan = FanoutPlan::new(3);
         plan.claim(9);
         plan.settle(0, Mark::Sent, None);
         plan.settle(
@@ -308,13 +307,13 @@ mod tests {
 
     #[test]
     fn what_the_provider_has_reported_is_not_uncertain() {
-        use crate::reports::Report;
+        use crate::outcomes::Report;
         for policy in [AT_MOST_ONCE, BroadcastPolicy::AtLeastOnce] {
             let mut reports = Reports::default();
             assert!(
                 reports.take(1, Report::Delivered, None) && reports.take(2, Report::Failed, None)
             );
-            let mut plan = Plan::new(3);
+            let mut plan = FanoutPlan::new(3);
             plan.resume(0, Window::claimed(3), Some(&reports), policy);
             assert_eq!(plan.tally().of(Mark::Sent), 2, "{policy:?}");
             assert_eq!(
@@ -328,8 +327,12 @@ mod tests {
     }
 
     /// Returns a plan that resumes from the written windows.
-    fn crashed(written: &BTreeMap<u32, Window>, sendable: u32, policy: BroadcastPolicy) -> Plan {
-        let mut plan = Plan::new(sendable);
+    fn crashed(
+        written: &BTreeMap<u32, Window>,
+        sendable: u32,
+        policy: BroadcastPolicy,
+    ) -> FanoutPlan {
+        let mut plan = FanoutPlan::new(sendable);
         written
             .iter()
             .for_each(|(number, window)| plan.resume(*number, window.clone(), None, policy));
@@ -342,11 +345,11 @@ mod tests {
             sendable in 1..4 * WINDOW,
             steps in prop::collection::vec((0_u8..5, 1_u32..2000), 0..60),
         ) {
-            let mut plan = Plan::new(sendable);
+            let mut plan = FanoutPlan::new(sendable);
             let mut written = BTreeMap::new();
             let mut handed_over = vec![0_u8; sendable as usize];
             let mut outstanding = Vec::new();
-            let write = |plan: &mut Plan, written: &mut BTreeMap<u32, Window>| {
+            let write = |plan: &mut FanoutPlan, written: &mut BTreeMap<u32, Window>| {
                 written.extend(plan.dirty().map(|(number, window)| (number, window.clone())));
                 plan.written();
             };

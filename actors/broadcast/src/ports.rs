@@ -1,13 +1,17 @@
-//! The port through which fan-outs use their workspaces.
+//! The surroundings of a fan-out: the port to its workspace, and the services that all use.
 
-use postrider_domain::template::TemplateName;
-use postrider_domain::template::TemplateStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use postrider_domain::template::{TemplateName, TemplateStatus};
 use postrider_domain::{BroadcastId, NumberId, Phone, Timestamp, WorkspaceId};
+use postrider_number::Numbers;
+use postrider_runtime::clock::Clock;
 use postrider_runtime::task::BoxFuture;
-use postrider_store::{Change, StoreError};
+use postrider_store::{Change, StoreError, View, Writer};
 
-use crate::budget::Budget;
 use crate::control::{Control, ControlError};
+use crate::placement::Budget;
 use crate::record::Record;
 
 /// The recipients that were counted, within the available room.
@@ -22,7 +26,7 @@ pub struct CountedRecipients {
 /// The workspaces, as their broadcasts use them. The workspace crate implements it.
 ///
 /// The methods that return no future read committed records. They may block for the length of a
-/// read.
+/// read, and fail if it fails.
 pub trait BroadcastHost: Send + Sync + 'static {
     /// Changes the status of a broadcast. Resolves to its record once the change is durable.
     fn control<'a>(
@@ -34,9 +38,6 @@ pub trait BroadcastHost: Send + Sync + 'static {
 
     /// Returns the template's status in the account of each of these numbers, in their order. A
     /// status is `None` if the account has no template of that name and language.
-    ///
-    /// # Errors
-    /// [`StoreError`]: it cannot be read.
     fn template_statuses(
         &self,
         workspace: &WorkspaceId,
@@ -45,16 +46,10 @@ pub trait BroadcastHost: Send + Sync + 'static {
     ) -> Result<Vec<Option<TemplateStatus>>, StoreError>;
 
     /// Returns whether the number is still connected to the workspace.
-    ///
-    /// # Errors
-    /// [`StoreError`]: it cannot be read.
     fn is_connected(&self, workspace: &WorkspaceId, number: NumberId) -> Result<bool, StoreError>;
 
     /// Returns the number that was last used with each of these phones, in their order. It is
     /// `None` if there is none or it is not connected.
-    ///
-    /// # Errors
-    /// [`StoreError`]: it cannot be read.
     fn last_used(
         &self,
         workspace: &WorkspaceId,
@@ -62,9 +57,6 @@ pub trait BroadcastHost: Send + Sync + 'static {
     ) -> Result<Vec<Option<NumberId>>, StoreError>;
 
     /// Returns the changes that note which number is used with these phones from now on.
-    ///
-    /// # Errors
-    /// [`StoreError`]: it cannot be read.
     fn note_used(
         &self,
         workspace: &WorkspaceId,
@@ -73,16 +65,10 @@ pub trait BroadcastHost: Send + Sync + 'static {
     ) -> Result<Vec<Change>, StoreError>;
 
     /// Returns the room for recipients who do not count already, through these numbers.
-    ///
-    /// # Errors
-    /// [`StoreError`]: it cannot be read.
     fn budget(&self, workspace: &WorkspaceId, numbers: &[NumberId]) -> Result<Budget, StoreError>;
 
     /// Counts recipients of a broadcast towards the budgets of their numbers, in order, within the
     /// room.
-    ///
-    /// # Errors
-    /// [`StoreError`]: it cannot be read.
     fn count(
         &self,
         of: (&WorkspaceId, BroadcastId),
@@ -91,9 +77,6 @@ pub trait BroadcastHost: Send + Sync + 'static {
 
     /// Returns the places in the budgets of recipients whose messages were certainly not sent.
     /// Returns the changes that must be committed.
-    ///
-    /// # Errors
-    /// [`StoreError`]: it cannot be read.
     fn give_back(
         &self,
         of: (&WorkspaceId, BroadcastId),
@@ -101,15 +84,25 @@ pub trait BroadcastHost: Send + Sync + 'static {
     ) -> Result<Vec<Change>, StoreError>;
 
     /// Returns whether any phone has opted out. If not, callers need not ask for each phone.
-    ///
-    /// # Errors
-    /// [`StoreError`]: it cannot be read.
     fn any_opted_out(&self, workspace: &WorkspaceId) -> Result<bool, StoreError>;
 
     /// Returns whether each of these phones has opted out, in their order.
-    ///
-    /// # Errors
-    /// [`StoreError`]: it cannot be read.
     fn opted_out(&self, workspace: &WorkspaceId, phones: &[Phone])
     -> Result<Vec<bool>, StoreError>;
+}
+
+/// The services that every fan-out uses.
+pub struct Services {
+    /// The committed records.
+    pub view: Arc<dyn View>,
+    /// The group commit, which makes claims and outcomes durable.
+    pub writer: Writer,
+    /// The engine's clock.
+    pub clock: Clock,
+    /// The numbers to which messages are dispatched.
+    pub numbers: Arc<Numbers>,
+    /// The time after its claim during which a message may be sent.
+    pub give_up: Duration,
+    /// The time after which another number takes over the recipients of a number that is down.
+    pub reassign_after: Duration,
 }

@@ -32,7 +32,7 @@ const BYTES_EACH: usize = 20;
 
 /// The parts that the ids of a record share.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct Shape {
+struct IdShape {
     before: Vec<u8>,
     between: Vec<u8>,
     after: Vec<u8>,
@@ -41,9 +41,9 @@ struct Shape {
 /// The ids of some messages of a window, by their places in it. They are borrowed when written, and
 /// owned when read.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Names<Hex, Id> {
+struct PackedIds<Hex, Id> {
     version: u8,
-    shape: Shape,
+    shape: IdShape,
     /// The ids of that shape: place, phone's digits as a number, and bytes of the hexadecimal
     /// digits.
     shaped: Vec<(u16, u64, Hex)>,
@@ -85,9 +85,6 @@ fn place(index: u32) -> u16 {
 }
 
 /// Returns the provider's id of the message to the recipient at this index, if it is known.
-///
-/// # Errors
-/// [`StoreError`]: it cannot be read.
 pub fn name(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -100,7 +97,7 @@ pub fn name(
     let (mut found, mut damage) = (None, None);
     let (table, direction) = (Table::BroadcastNames, Direction::Backward);
     store.scan(table, prefix, Some(&from), direction, &mut |_, value| {
-        match Names::decode(value) {
+        match PackedIds::decode(value) {
             Ok(names) => found = names.get(place),
             Err(error) => damage = Some(error),
         }
@@ -117,7 +114,7 @@ pub fn name(
     }
     let key = reported_name_key(workspace, id, index / WINDOW, place);
     let reported = store.get(Table::BroadcastNames, &key)?;
-    Ok(reported.map(|bytes| Names::decode(&bytes)).transpose()?.and_then(|it| it.get(place)))
+    Ok(reported.map(|bytes| PackedIds::decode(&bytes)).transpose()?.and_then(|it| it.get(place)))
 }
 
 /// Returns the record of these ids. A broadcast's actor writes hundreds at a time, so it allocates
@@ -127,7 +124,7 @@ fn pack<'a>(ids: impl ExactSizeIterator<Item = (u16, &'a str)>) -> Vec<u8> {
     let (mut decoded, mut hex) = (Vec::new(), Vec::with_capacity(ids.len() * BYTES_EACH));
     let (mut shape, mut shaped, mut others) = (None, Vec::with_capacity(ids.len()), Vec::new());
     for (place, id) in ids {
-        let parts = Parts::of(id, &mut decoded);
+        let parts = IdParts::of(id, &mut decoded);
         match parts.filter(|parts| shape.get_or_insert_with(|| parts.shape()).is_of(parts)) {
             Some(parts) => {
                 let start = hex.len();
@@ -139,12 +136,12 @@ fn pack<'a>(ids: impl ExactSizeIterator<Item = (u16, &'a str)>) -> Vec<u8> {
     }
     let shaped = shaped.into_iter().map(|(place, digits, range)| (place, digits, &hex[range]));
     let shape = shape.unwrap_or_default();
-    let names = Names { version: VERSION, shape, shaped: shaped.collect(), others };
+    let names = PackedIds { version: VERSION, shape, shaped: shaped.collect(), others };
     postrider_domain::event::encode(&names, &mut bytes);
     bytes
 }
 
-impl Names<Vec<u8>, Box<str>> {
+impl PackedIds<Vec<u8>, Box<str>> {
     fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
         let read = postcard::from_bytes(bytes).ok().filter(|names: &Self| names.version == VERSION);
         read.ok_or_else(|| StoreError::Damaged("ids of a broadcast's messages".to_owned()))
@@ -159,7 +156,7 @@ impl Names<Vec<u8>, Box<str>> {
 }
 
 /// The parts of an id that has a shape, digits and hexadecimal digits only.
-struct Parts<'a> {
+struct IdParts<'a> {
     before: &'a [u8],
     digits: u64,
     between: &'a [u8],
@@ -168,7 +165,7 @@ struct Parts<'a> {
     after: &'a [u8],
 }
 
-impl<'a> Parts<'a> {
+impl<'a> IdParts<'a> {
     /// Parses an id. The buffer holds the decoded bytes.
     fn of(id: &str, decoded: &'a mut Vec<u8>) -> Option<Self> {
         decoded.clear();
@@ -192,9 +189,9 @@ impl<'a> Parts<'a> {
         Some(Self { before, digits, between, hex, after: &rest[end..] })
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> IdShape {
         let [before, between, after] = [self.before, self.between, self.after].map(<[u8]>::to_vec);
-        Shape { before, between, after }
+        IdShape { before, between, after }
     }
 
     /// Returns the hexadecimal digits, two in each byte.
@@ -204,8 +201,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl Shape {
-    fn is_of(&self, parts: &Parts<'_>) -> bool {
+impl IdShape {
+    fn is_of(&self, parts: &IdParts<'_>) -> bool {
         self.before == parts.before && self.between == parts.between && self.after == parts.after
     }
 
@@ -300,6 +297,6 @@ mod tests {
                 01031c180b0615020011181201000101c09bf0f63909000000000000000abc01020b77616d69642e
                 66616b6531
         "#]]);
-        assert!(Names::decode(&[2, 0, 0, 0, 0, 0]).is_err());
+        assert!(PackedIds::decode(&[2, 0, 0, 0, 0, 0]).is_err());
     }
 }

@@ -2,15 +2,14 @@
 
 use std::ops::ControlFlow;
 
-use crate::directory::Broadcasts;
-use crate::draft::draft_changes;
 use postrider_domain::{BroadcastId, Timestamp, WorkspaceId};
 use postrider_store::{Change, Direction, StoreError, Table, View};
 
-use super::record::{BroadcastStatus, Record};
+use crate::directory::Broadcasts;
+use crate::record::{BroadcastStatus, Record, draft_key, parts_prefix};
 
 /// A broadcast that is not over.
-pub struct Unfinished {
+pub struct UnfinishedBroadcast {
     workspace: WorkspaceId,
     id: BroadcastId,
     status: BroadcastStatus,
@@ -20,7 +19,7 @@ pub struct Unfinished {
 /// The broadcasts that recovery found.
 #[derive(Default)]
 pub struct Found {
-    unfinished: Vec<Unfinished>,
+    unfinished: Vec<UnfinishedBroadcast>,
     /// The changes that delete incomplete drafts.
     sweep: Vec<Change>,
 }
@@ -41,7 +40,7 @@ pub fn find(store: &dyn View) -> Result<Found, StoreError> {
             }
             // A record that cannot be decoded stays unchanged. Requests that read it fail.
             Some((b'b', _)) => match serde_json::from_slice::<Record>(value) {
-                Ok(record) if !record.settled => found.unfinished.push(Unfinished {
+                Ok(record) if !record.settled => found.unfinished.push(UnfinishedBroadcast {
                     workspace,
                     id: record.id,
                     status: record.status,
@@ -81,7 +80,7 @@ impl Found {
             // If this fails, the next start deletes them.
             drop(broadcasts.services().writer.commit(self.sweep).await);
         }
-        for Unfinished { workspace, id, status, due } in self.unfinished {
+        for UnfinishedBroadcast { workspace, id, status, due } in self.unfinished {
             let scheduled = status == BroadcastStatus::Scheduled;
             broadcasts.add(&workspace, id, if scheduled { due } else { Timestamp::default() });
             if !scheduled && status != BroadcastStatus::Paused {
@@ -91,4 +90,21 @@ impl Found {
         // Broadcasts that became due while the engine was down start now.
         broadcasts.beat();
     }
+}
+
+/// Returns the changes that delete a draft, with the part of its audience that was written.
+pub fn draft_changes(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    id: BroadcastId,
+) -> Result<Vec<Change>, StoreError> {
+    let mut changes = vec![Change::delete(Table::Broadcasts, draft_key(workspace, id))];
+    let prefix = parts_prefix(workspace, id);
+    for table in [Table::BroadcastAudience, Table::BroadcastPhones] {
+        store.scan(table, &prefix, None, Direction::Forward, &mut |key, _| {
+            changes.push(Change::delete(table, key));
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(changes)
 }

@@ -1,38 +1,35 @@
-//! The directory of numbers: their connections, and the way to their actors.
+//! The directory of numbers: it connects them, finds their actors, and disconnects them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ractor::{ActorCell, ActorRef, SpawnErr};
-use tokio::sync::oneshot;
-
 use postrider_channel::cloud_api::ProviderId;
-use postrider_channel::{Failure, Outbound, Trouble};
+use postrider_channel::number_facts::NumberFacts;
+use postrider_channel::outcome::FinalOutcome;
+use postrider_channel::{Failure, Origin, Outbound, Trouble};
 use postrider_domain::{BroadcastId, NumberId, RequestId, Timestamp, WorkspaceId};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::directory::{Directory, Undelivered};
 use postrider_runtime::hold::Hold;
 use postrider_runtime::supervise::{ChildSpec, Placement, SupervisorMessage};
 use postrider_runtime::trace::Traces;
+use ractor::{ActorCell, ActorRef, SpawnErr};
+use tokio::sync::oneshot;
 
 use crate::actor::NumberActor;
-use crate::capacity::HandedOver;
-use crate::connections::Connections;
 use crate::entry::{NumberEntry, NumberSlot};
-use crate::figures::{NumberFigures, WorkspaceNumbers};
-use crate::message::{NumberMessage, Wanted};
-use crate::metrics::{OutcomeCounts, Queues};
-use crate::ports::{Granted, OutcomeSink};
-use crate::providers::{Connected, Providers};
+use crate::figures::{NumberFigures, OutcomeCounts, Queues, WorkspaceNumbers};
+use crate::message::{HandedOver, NumberMessage, Wanted};
+use crate::ports::{Granted, OutcomeReporter, OutcomeSink, Outcomes};
+use crate::providers::{Connected, NumberConnections, Providers};
 use crate::record::{NumberKind, Stored};
-use crate::reporter::Reporter;
 
 /// The connected numbers, the actors of those that have messages, and the way to those actors.
 pub struct Numbers {
     pub(crate) directory: Directory<NumberId, NumberMessage, NumberEntry>,
-    pub(crate) connections: Arc<Connections>,
-    pub(crate) reporter: Arc<Reporter>,
+    pub(crate) connections: Arc<NumberConnections>,
+    pub(crate) reporter: Arc<OutcomeReporter>,
     clock: Clock,
     /// While it is held, the numbers hand nothing to a channel.
     pub hold: Hold,
@@ -55,7 +52,7 @@ impl Numbers {
     pub fn new(providers: Providers, clock: Clock, hold: Hold, traces: Traces) -> Self {
         Self {
             directory: Directory::default(),
-            connections: Arc::new(Connections::new(providers)),
+            connections: Arc::new(NumberConnections::new(providers)),
             reporter: Arc::default(),
             clock,
             hold,
@@ -79,6 +76,24 @@ impl Numbers {
         self.connect(stored);
         // An actor that has died has a successor, which gets this message when it starts.
         self.directory.cast_live(&stored.1.info.id, NumberMessage::Reconnected);
+    }
+
+    /// Records the provider's facts about a number, which are durable. Its pace follows from now
+    /// on.
+    pub fn learn(&self, number: NumberId, facts: NumberFacts) {
+        if self.connections.learn(number, facts) {
+            self.directory.cast_live(&number, NumberMessage::Reconnected);
+        }
+    }
+
+    /// Returns the pace of each connected number.
+    pub fn paces(&self) -> BTreeMap<NumberId, u32> {
+        self.connections.paces()
+    }
+
+    /// Returns the pace of the settings, if they have one.
+    pub fn pace_set(&self) -> Option<u32> {
+        self.connections.pace_set()
     }
 
     /// Returns the numbers with this id at the provider, each with its workspace.
@@ -226,6 +241,71 @@ impl Numbers {
             }
             Some(Then::Nothing) | None => {}
         }
+    }
+
+    /// Disconnects a number. Its messages that the channel does not have fail, and the actor stops.
+    pub fn close(&self, number: NumberId) {
+        let connected = self.connections.get(number);
+        self.connections.disconnect(number);
+        let Some(slot) = self.directory.remove(&number) else { return };
+        let workspace = connected.as_ref().map(|connected| &connected.workspace);
+        slot.cast_or(NumberMessage::Close, |undelivered, entry| {
+            self.closed((workspace, number), &undelivered, entry);
+        });
+    }
+
+    /// Disconnects the numbers of a deleted workspace.
+    pub fn close_all_of(&self, workspace: &WorkspaceId) {
+        for number in self.connections.of_workspace(workspace) {
+            self.close(number);
+        }
+        self.connections.forget_sandbox(workspace);
+    }
+
+    /// Refuses waiting messages, since no actor received the `Close`: none has started, or one has
+    /// died. `entry` holds the messages that have not reached any actor.
+    fn closed(
+        &self,
+        (workspace, number): (Option<&WorkspaceId>, NumberId),
+        undelivered: &Undelivered<NumberMessage>,
+        entry: &NumberEntry,
+    ) {
+        if matches!(undelivered.placement, Placement::Live(_)) {
+            return;
+        }
+        let waiting = std::mem::take(&mut *entry.waiting.lock());
+        waiting.into_iter().for_each(|message| self.refuse(message));
+        let has_died = !matches!(undelivered.placement, Placement::Idle);
+        // The queue was lost with the actor.
+        if has_died && let Some(sink) = self.reporter.sink() {
+            sink.queue_lost(workspace, number);
+        }
+    }
+
+    /// Fails messages of a number that was disconnected while they became durable. Returns messages
+    /// of broadcasts to them.
+    pub(super) fn refuse(&self, message: NumberMessage) {
+        let failed = FinalOutcome::Failed(Failure::permanent(None));
+        let (messages, settled) = match message {
+            NumberMessage::Dispatch(messages) => {
+                (messages.into_iter().map(|handed| handed.message).collect(), failed)
+            }
+            NumberMessage::Recover(messages) => (messages, failed),
+            NumberMessage::ReportUnknown(messages) => (messages, FinalOutcome::Unknown),
+            _ => return,
+        };
+        let Some(sink) = self.reporter.sink() else { return };
+        let mut withdrawn = Vec::new();
+        for Outbound { workspace, origin, number, .. } in messages {
+            if let Origin::Broadcast { broadcast, index } = origin {
+                withdrawn.push((broadcast, index));
+                continue;
+            }
+            let settled = vec![(origin, settled.clone())];
+            self.outcomes.count(&settled);
+            sink.settled(&workspace, Outcomes { number, settled, ack_to: None });
+        }
+        self.reporter.withdrawn(withdrawn);
     }
 
     /// Asks idle numbers to passivate themselves. The engine calls this with each beat.

@@ -1,10 +1,12 @@
-//! Pure: the figures of a number: its state, its waiting messages and its rate.
+//! Pure: the figures of one number, and the counts of all numbers for the engine's metrics.
 //!
 //! Everything is counted as it happens, so that a report reads no queue.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use postrider_channel::number_facts::NumberFacts;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, Origin, Outbound, Trouble};
 use postrider_domain::Timestamp;
 use postrider_domain::redact::redacted;
@@ -96,7 +98,7 @@ pub struct WorkspaceNumbers {
 
 /// Counts a number's messages by their state.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct FigureLedger {
     /// The number of waiting messages of each kind, by the second in which they were accepted.
     waiting: [BTreeMap<u64, usize>; LANES],
     counts: [usize; LANES],
@@ -106,7 +108,7 @@ pub(crate) struct Ledger {
     since: Option<Timestamp>,
 }
 
-impl Default for Ledger {
+impl Default for FigureLedger {
     fn default() -> Self {
         Self {
             waiting: Default::default(),
@@ -130,9 +132,9 @@ fn second(at: Timestamp) -> u64 {
     at.as_millis() / 1000
 }
 
-impl Ledger {
+impl FigureLedger {
     /// Counts a message that has arrived.
-    pub(crate) fn entered(&mut self, message: &Outbound) {
+    pub(crate) fn add(&mut self, message: &Outbound) {
         let lane = lane(message.origin);
         let at = second(message.message_id.timestamp());
         *self.waiting[lane].entry(at).or_default() += 1;
@@ -140,7 +142,7 @@ impl Ledger {
     }
 
     /// Removes a message from the count: it has its outcome, or was returned.
-    pub(crate) fn left(&mut self, message: &Outbound) {
+    pub(crate) fn remove(&mut self, message: &Outbound) {
         let lane = lane(message.origin);
         let at = second(message.message_id.timestamp());
         if let Some(count) = self.waiting[lane].get_mut(&at) {
@@ -153,14 +155,14 @@ impl Ledger {
     }
 
     /// Counts an accepted message.
-    pub(crate) fn sent(&mut self, now: Timestamp) {
+    pub(crate) fn count_sent(&mut self, now: Timestamp) {
         let now = second(now);
         let place = &mut self.sent[(now % MINUTE_SECONDS as u64) as usize];
         *place = if place.0 == now { (now, place.1.saturating_add(1)) } else { (now, 1) };
     }
 
     /// Records the state of the number.
-    pub(crate) fn is(&mut self, state: NumberState, now: Timestamp) {
+    pub(crate) fn set_state(&mut self, state: NumberState, now: Timestamp) {
         if state != self.state {
             (self.state, self.since) = (state, Some(now));
         }
@@ -201,10 +203,71 @@ impl NumberError {
     }
 }
 
+/// The kinds of messages, in the order in which they are counted.
+pub const KINDS: [&str; 3] = ["otp", "message", "broadcast"];
+/// The final outcomes, in the order in which they are counted.
+pub const OUTCOMES: [&str; 5] = ["sent", "failed", "unknown", "expired", "held"];
+
+type OutcomeTable<T> = [[T; OUTCOMES.len()]; KINDS.len()];
+
+/// The number of messages with each final outcome, by [`KINDS`] and [`OUTCOMES`].
+#[derive(Debug, Default)]
+pub struct OutcomeCounts(OutcomeTable<AtomicU64>);
+
+impl OutcomeCounts {
+    /// Counts these outcomes.
+    pub fn count(&self, outcomes: &[(Origin, FinalOutcome)]) {
+        let mut counts = OutcomeTable::<u64>::default();
+        for (origin, settled) in outcomes {
+            let kind = match origin {
+                Origin::Otp { .. } => 0,
+                Origin::Message(_) => 1,
+                Origin::Broadcast { .. } => 2,
+            };
+            let outcome = match settled {
+                FinalOutcome::Sent | FinalOutcome::SentAs(_) => 0,
+                FinalOutcome::Failed(_) => 1,
+                FinalOutcome::Unknown => 2,
+                FinalOutcome::NotSentInTime => 3,
+                FinalOutcome::Held(_) => 4,
+            };
+            counts[kind][outcome] += 1;
+        }
+        // Outcomes come many at once: one addition per kind and outcome keeps the counters, which
+        // all numbers share, from being contended.
+        for (all, new) in self.0.iter().flatten().zip(counts.into_iter().flatten()) {
+            if new > 0 {
+                all.fetch_add(new, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Returns kind, outcome and count of each, in the order of [`KINDS`] and then [`OUTCOMES`].
+    pub fn read(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let named =
+            KINDS.iter().flat_map(|kind| OUTCOMES.iter().map(move |outcome| (kind, outcome)));
+        let counts = self.0.iter().flatten().map(|count| count.load(Ordering::Relaxed));
+        named.zip(counts).map(|((kind, outcome), count)| (*kind, *outcome, count))
+    }
+}
+
+/// The lengths of all numbers' queues.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// The number of messages without a final outcome.
+    pub messages: usize,
+    /// The maximum that one number has.
+    pub longest: usize,
+    /// The number of numbers whose circuit breaker is open.
+    pub down: usize,
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use postrider_channel::Failure;
     use postrider_domain::{BroadcastId, MessageId, RequestId};
+
+    use super::*;
 
     fn at(seconds: u64) -> Timestamp {
         Timestamp::from_millis(seconds * 1000)
@@ -212,7 +275,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_counted_by_kind_and_its_oldest_is_known() {
-        let mut ledger = Ledger::default();
+        let mut ledger = FigureLedger::default();
         let of = |origin, seconds| Outbound {
             origin,
             message_id: MessageId::from_parts(at(seconds), 1),
@@ -223,23 +286,23 @@ mod tests {
             Origin::Broadcast { broadcast: BroadcastId::from_parts(at(5), 1), index: 0 };
         let single = Origin::Message(MessageId::from_parts(at(5), 1));
         let messages = [of(otp, 5), of(otp, 7), of(broadcast, 6), of(single, 9)];
-        messages.iter().for_each(|message| ledger.entered(message));
+        messages.iter().for_each(|message| ledger.add(message));
         let lanes = ledger.figures(at(10)).lanes;
         let lane = |waiting, oldest| LaneFigures { waiting, oldest };
         assert_eq!(lanes, [lane(2, Some(at(5))), lane(1, Some(at(9))), lane(1, Some(at(6)))]);
-        ledger.left(&messages[0]);
-        ledger.left(&messages[2]);
+        ledger.remove(&messages[0]);
+        ledger.remove(&messages[2]);
         // A message that never arrived changes nothing.
-        ledger.left(&of(broadcast, 6));
+        ledger.remove(&of(broadcast, 6));
         let lanes = ledger.figures(at(10)).lanes;
         assert_eq!(lanes, [lane(1, Some(at(7))), lane(1, Some(at(9))), lane(0, None)]);
     }
 
     #[test]
     fn what_was_sent_counts_for_a_minute() {
-        let mut ledger = Ledger::default();
+        let mut ledger = FigureLedger::default();
         for seconds in [100, 100, 101, 130, 159] {
-            ledger.sent(at(seconds));
+            ledger.count_sent(at(seconds));
         }
         let sent = |seconds| ledger.figures(at(seconds)).sent_last_minute;
         assert_eq!((sent(159), sent(160), sent(161), sent(300)), (5, 3, 2, 0));
@@ -249,12 +312,31 @@ mod tests {
 
     #[test]
     fn a_state_has_begun_when_it_was_first_seen() {
-        let mut ledger = Ledger::default();
-        ledger.is(NumberState::Open, at(1));
+        let mut ledger = FigureLedger::default();
+        ledger.set_state(NumberState::Open, at(1));
         assert_eq!(ledger.figures(at(2)).since, None);
-        ledger.is(NumberState::Stopped, at(3));
-        ledger.is(NumberState::Stopped, at(4));
+        ledger.set_state(NumberState::Stopped, at(3));
+        ledger.set_state(NumberState::Stopped, at(4));
         let figures = ledger.figures(at(5));
         assert_eq!((figures.state, figures.since), (NumberState::Stopped, Some(at(3))));
+    }
+
+    #[test]
+    fn answers_are_counted_by_kind_and_outcome() {
+        let otp = Origin::Otp { request_id: RequestId::from_bytes([0; 16]), number: 1 };
+        let message = Origin::Message(MessageId::from_bytes([0; 16]));
+        let broadcast = Origin::Broadcast { broadcast: BroadcastId::from_bytes([0; 16]), index: 0 };
+        let failed = FinalOutcome::Failed(Failure::permanent(None));
+        let outcomes = OutcomeCounts::default();
+        outcomes.count(&[(otp, FinalOutcome::Sent), (otp, FinalOutcome::Sent), (message, failed)]);
+        outcomes.count(&[(broadcast, FinalOutcome::Unknown), (otp, FinalOutcome::NotSentInTime)]);
+        let counted: Vec<_> = outcomes.read().filter(|(.., count)| *count > 0).collect();
+        let expected = [
+            ("otp", "sent", 2),
+            ("otp", "expired", 1),
+            ("message", "failed", 1),
+            ("broadcast", "unknown", 1),
+        ];
+        assert_eq!(counted, expected);
     }
 }

@@ -6,32 +6,19 @@
 //! [`ports::OutcomeSink`].
 
 mod actor;
-pub mod capacity;
-mod claim_queue;
-mod close;
-mod connections;
 mod directory;
 mod entry;
 pub mod figures;
 #[cfg(test)]
 mod golden;
-mod hour_counts;
 mod message;
-pub mod metrics;
-pub mod notices;
-mod paces;
-mod panic_guard;
 pub mod ports;
 pub mod providers;
 mod queue;
-mod recipient_backoff;
 pub mod record;
-mod reporter;
 mod throttle;
-mod unacked;
-mod unrecognized;
 
 pub use directory::{NumberSpec, Numbers, Wiring};
-pub use entry::{NumberEntry, NumberSlot};
-pub use message::{NumberMessage, Wanted};
-pub use ports::{Claims, Granted, OutcomeSink, Outcomes};
+pub use entry::{NumberEntry, NumberSlot, Reservation};
+pub use message::{HandedOver, NumberMessage, Wanted};
+pub use ports::{Claims, Granted, NumberNotice, OutcomeSink, Outcomes, Recipient};

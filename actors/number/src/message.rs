@@ -5,10 +5,26 @@ use postrider_domain::{BroadcastId, RequestId};
 use postrider_runtime::clock::Stopwatch;
 use tokio::sync::oneshot;
 
-use crate::capacity::HandedOver;
+use crate::entry::Reservation;
 use crate::figures::NumberFigures;
 use crate::ports::Granted;
-use crate::queue::Attempt;
+use crate::queue::SendAttempt;
+
+/// A message that is dispatched to its number.
+#[derive(Debug)]
+pub struct HandedOver {
+    /// The message, which must be durable.
+    pub message: Outbound,
+    /// The capacity reserved for it. A message has one if it was claimed when it was accepted,
+    /// because its number could send it at once.
+    pub place: Option<Reservation>,
+}
+
+impl From<Outbound> for HandedOver {
+    fn from(message: Outbound) -> Self {
+        Self { message, place: None }
+    }
+}
 
 /// The kinds of a number's waiting messages that other numbers can send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +59,7 @@ pub enum NumberMessage {
     Granted(Granted),
     /// The actor sends this to itself: a call of the channel that took time has returned. The
     /// actor must handle the outcome; the stopwatch was started with the call.
-    Done(Box<Attempt>, Stopwatch, AttemptOutcome),
+    Done(Box<SendAttempt>, Stopwatch, AttemptOutcome),
     /// The actor's timer sends this: the wait of this generation has ended. The actor must send the
     /// messages that are due; an older generation changes nothing.
     Wake(u64),

@@ -1,10 +1,12 @@
-//! Pure: the port through which numbers report, and the messages to and from its receiver.
+//! Pure: the port through which numbers report, and what passes through it.
+
+use std::sync::{Arc, OnceLock};
 
 use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, Origin, Outbound};
-use postrider_domain::{BroadcastId, MessageId, NumberId, WorkspaceId};
-
-use crate::notices::NumberNotice;
+use postrider_domain::{
+    BroadcastId, MessageId, NumberId, PartyId, PartyNames, Phone, Timestamp, WorkspaceId,
+};
 
 /// Receives the numbers' reports. The implementer, above this crate, makes outcomes durable.
 ///
@@ -38,6 +40,33 @@ pub trait OutcomeSink: Send + Sync + 'static {
     fn queue_lost(&self, workspace: Option<&WorkspaceId>, number: NumberId);
 }
 
+/// Holds the receiver of numbers' reports. It is created before the receiver exists; until then
+/// numbers report nothing, and none runs.
+#[derive(Default)]
+pub(crate) struct OutcomeReporter {
+    sink: OnceLock<Arc<dyn OutcomeSink>>,
+}
+
+impl OutcomeReporter {
+    /// Connects the receiver; only the first call counts.
+    pub(crate) fn wire(&self, sink: Arc<dyn OutcomeSink>) {
+        drop(self.sink.set(sink));
+    }
+
+    /// Returns the receiver, if it is wired.
+    pub(crate) fn sink(&self) -> Option<&dyn OutcomeSink> {
+        self.sink.get().map(AsRef::as_ref)
+    }
+
+    /// Returns messages of broadcasts, by broadcast and recipient, to the receiver. The channel
+    /// certainly did not accept them.
+    pub(crate) fn withdrawn(&self, messages: Vec<(BroadcastId, u32)>) {
+        if let (Some(sink), false) = (self.sink(), messages.is_empty()) {
+            sink.withdrawn(messages);
+        }
+    }
+}
+
 /// The final outcomes of messages.
 #[derive(Debug)]
 pub struct Outcomes {
@@ -68,4 +97,46 @@ pub struct Granted {
     /// The requested messages that may be sent. The others are settled, or wait with the workspace,
     /// which dispatches them again.
     pub messages: Vec<MessageId>,
+}
+
+/// An event of a number. The workspace must record it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NumberNotice {
+    /// Its account cannot send: its queue waits.
+    Stopped(Failure),
+    /// It sends again, after [`Stopped`](Self::Stopped).
+    Recovered,
+    /// Several recipients in a row were refused with this unknown code.
+    Unrecognized(Failure),
+    /// The channel's outcomes have revealed this about recipients.
+    Recipients(Vec<Recipient>),
+}
+
+impl NumberNotice {
+    /// Returns the notice's name, for the log: it has neither phones nor the provider's words.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Stopped(_) => "stopped",
+            Self::Recovered => "recovered",
+            Self::Unrecognized(_) => "unrecognized code",
+            Self::Recipients(_) => "recipients",
+        }
+    }
+}
+
+/// A fact about the recipient of a message, from its outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recipient {
+    /// The provider knows the recipient by another phone number or by its own id.
+    KnownAs {
+        /// The recipient of the message.
+        to: PartyId,
+        /// The other names by which the provider knows the recipient.
+        known_as: PartyNames,
+        /// The time at which the message was accepted from the caller.
+        at: Timestamp,
+    },
+    /// The recipient has opted out of marketing.
+    StoppedMarketing(Phone),
 }

@@ -4,40 +4,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-
-use postrider_domain::{EventId, WorkspaceId};
+use postrider_domain::event::PublicEvent;
+use postrider_domain::{EventId, MessageId, RequestId, WorkspaceId};
+use postrider_runtime::Traces;
 use postrider_runtime::clock::Stopwatch;
-use postrider_runtime::trace::Span;
+use postrider_runtime::trace::{Span, SpanKind, Subject};
 use postrider_store::EventEntry;
 
-use crate::client::{Answer, NoAnswer};
-use crate::delivery::{Attempt, Failure};
+use crate::client::{Answer, NoAnswer, on_behalf_of};
+use crate::delivery::{DeliveryFailure, StartedAttempt};
 use crate::endpoint::Endpoint;
-use crate::exchanges::Exchange;
-use crate::lookups::on_behalf_of;
-use crate::request_pool::{Counted, Permit};
-use crate::services::Services;
-use crate::{body, log_reader, trace};
+use crate::exchanges::{
+    BATCH_KIND, Exchange, ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, batch_body, batch_id,
+    event_body,
+};
+use crate::log_reader;
+use crate::ports::EndpointServices;
+use crate::request_pool::{AttemptResult, RequestPermit};
 
-pub(super) const ID: HeaderName = HeaderName::from_static("webhook-id");
-pub(super) const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
-pub(super) const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// An attempt that has ended, and how.
 #[derive(Debug)]
-pub struct Finished {
-    pub(super) attempt: Attempt,
-    pub(super) outcome: Outcome,
+pub struct EndedAttempt {
+    pub(super) attempt: StartedAttempt,
+    pub(super) outcome: AttemptEnd,
     /// Sequences of the first and the last event that were to be delivered and left the log before.
     pub(super) forgotten: Option<(u64, u64)>,
 }
 
 /// The end of an attempt.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum AttemptEnd {
     /// It was posted, and answered or not.
-    Tried(Tried),
+    Posted(PostedAttempt),
     /// None of its events is in the log any more.
     Vanished,
     /// The log could not be read, or the secret not be decrypted, or nothing may leave: nothing was
@@ -47,7 +47,7 @@ pub(super) enum Outcome {
 
 /// The record of a posted attempt.
 #[derive(Debug)]
-pub(super) struct Tried {
+pub(super) struct PostedAttempt {
     pub(super) id: EventId,
     /// The events of a batch; none of a single event.
     pub(super) batch_ids: Vec<EventId>,
@@ -57,37 +57,37 @@ pub(super) struct Tried {
     pub(super) response: Option<String>,
     pub(super) latency: Duration,
     /// The failure, if it failed.
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<DeliveryFailure>,
     /// The part that is remembered for a while only.
     pub(super) exchange: Exchange,
 }
 
 /// Makes an attempt: reads the events that are not in memory, signs and posts them.
 pub(super) async fn make(
-    services: Arc<Services>,
+    services: Arc<EndpointServices>,
     workspace: WorkspaceId,
     endpoint: Arc<Endpoint>,
-    attempt: Attempt,
-    permit: Permit,
-) -> Finished {
+    attempt: StartedAttempt,
+    permit: RequestPermit,
+) -> EndedAttempt {
     let events = events(&services, &workspace, &attempt).await;
     let forgotten = events.as_ref().and_then(|events| attempt.delivery.forgotten(events));
     let outcome = match events {
-        Some(events) if events.is_empty() => Outcome::Vanished,
+        Some(events) if events.is_empty() => AttemptEnd::Vanished,
         Some(events) => {
             let posting = post(&services, &endpoint, attempt.delivery.batch.is_some(), &events);
             on_behalf_of(&workspace, posting).await
         }
-        None => Outcome::NotTried,
+        None => AttemptEnd::NotTried,
     };
     drop(permit);
-    Finished { attempt, outcome, forgotten }
+    EndedAttempt { attempt, outcome, forgotten }
 }
 
 async fn events(
-    services: &Arc<Services>,
+    services: &Arc<EndpointServices>,
     workspace: &WorkspaceId,
-    attempt: &Attempt,
+    attempt: &StartedAttempt,
 ) -> Option<Arc<[EventEntry]>> {
     if let Some(events) = &attempt.delivery.events {
         return Some(Arc::clone(events));
@@ -100,20 +100,20 @@ async fn events(
 }
 
 async fn post(
-    services: &Services,
+    services: &EndpointServices,
     endpoint: &Endpoint,
     is_batch: bool,
     events: &[EventEntry],
-) -> Outcome {
+) -> AttemptEnd {
     let (id, kind, body) = match events {
-        [event] if !is_batch => (Some(event.id), event.event.kind(), body::single(event)),
-        events => (body::batch_id(events), body::BATCH, body::batch(events)),
+        [event] if !is_batch => (Some(event.id), event.event.kind(), event_body(event)),
+        events => (batch_id(events), BATCH_KIND, batch_body(events)),
     };
     let real_now = services.clock.real();
     let secrets = endpoint.secrets(&services.master_keys, services.clock.now());
     let (Some(id), Ok(secrets), Some(client)) = (id, secrets, services.client()) else {
         tracing::error!(webhook = %endpoint.id, "its secret cannot be opened, or there is no client");
-        return Outcome::NotTried;
+        return AttemptEnd::NotTried;
     };
     let (id_text, timestamp) = (id.to_string(), real_now.as_secs());
     let signatures: Vec<_> =
@@ -121,40 +121,40 @@ async fn post(
     let exchange = Exchange { timestamp, signature: signatures.join(" "), answer: None };
     let mut headers = HeaderMap::with_capacity(4);
     // Both are visible ASCII.
-    for (name, text) in [(ID, id_text), (SIGNATURE, exchange.signature.clone())] {
+    for (name, text) in [(ID_HEADER, id_text), (SIGNATURE_HEADER, exchange.signature.clone())] {
         headers.extend(HeaderValue::from_str(&text).ok().map(|value| (name, value)));
     }
-    headers.insert(TIMESTAMP, HeaderValue::from(timestamp));
+    headers.insert(TIMESTAMP_HEADER, HeaderValue::from(timestamp));
     // Much time may have passed since the start of the attempt.
     if !services.hold.lets_out() {
-        return Outcome::NotTried;
+        return AttemptEnd::NotTried;
     }
-    let span = trace::begin(&services.traces, endpoint, events);
+    let span = begin_span(&services.traces, endpoint, events);
     let parent = span.as_ref().map(|span| HeaderValue::from_str(&span.context().to_string()));
     headers.extend(parent.and_then(Result::ok).map(|value| (TRACE_PARENT, value)));
     let watch = Stopwatch::start();
     let answer = client.post(&endpoint.settings.url, headers, body, real_now).await;
-    let mut tried = judged((id, kind), exchange, answer, watch.elapsed());
+    let mut tried = judge_answer((id, kind), exchange, answer, watch.elapsed());
     if is_batch {
         tried.batch_ids = events.iter().map(|event| event.id).collect();
     }
     end_span(span, &tried);
     let counted = match (&tried.failure, tried.status) {
-        (None, _) => Counted::Delivered,
-        (Some(_), Some(_)) => Counted::Refused,
-        (Some(_), None) => Counted::Unanswered,
+        (None, _) => AttemptResult::Delivered,
+        (Some(_), Some(_)) => AttemptResult::Refused,
+        (Some(_), None) => AttemptResult::Unanswered,
     };
     services.pool.count(counted, tried.latency);
-    Outcome::Tried(tried)
+    AttemptEnd::Posted(tried)
 }
 
-fn judged(
+fn judge_answer(
     (id, kind): (EventId, &'static str),
     exchange: Exchange,
     answer: Answer,
     latency: Duration,
-) -> Tried {
-    let tried = Tried {
+) -> PostedAttempt {
+    let tried = PostedAttempt {
         id,
         batch_ids: Vec::new(),
         kind,
@@ -162,7 +162,7 @@ fn judged(
         error: None,
         response: None,
         latency,
-        failure: Some(Failure::default()),
+        failure: Some(DeliveryFailure::default()),
         exchange,
     };
     match answer {
@@ -172,7 +172,7 @@ fn judged(
                 300..=399 => Some("redirect"),
                 _ => Some("status"),
             };
-            let failure = Failure {
+            let failure = DeliveryFailure {
                 gone: status == 410,
                 slow_down: matches!(status, 429 | 502 | 503 | 504),
                 retry_after,
@@ -180,18 +180,35 @@ fn judged(
             };
             let failure = error.map(|_| failure);
             let exchange = Exchange { answer: text, ..tried.exchange };
-            Tried { status: Some(status), error, response: excerpt, failure, exchange, ..tried }
+            PostedAttempt {
+                status: Some(status),
+                error,
+                response: excerpt,
+                failure,
+                exchange,
+                ..tried
+            }
         }
         Answer::None(why) => {
             let timed_out = why == NoAnswer::Timeout;
-            let failure = Failure { timed_out, ..Failure::default() };
-            Tried { error: Some(why.as_str()), failure: Some(failure), ..tried }
+            let failure = DeliveryFailure { timed_out, ..DeliveryFailure::default() };
+            PostedAttempt { error: Some(why.as_str()), failure: Some(failure), ..tried }
         }
     }
 }
 
+/// Starts the span of an attempt, if the request of one of its events is traced.
+///
+/// In a batch the first such event counts.
+fn begin_span(traces: &Traces, endpoint: &Endpoint, events: &[EventEntry]) -> Option<Span> {
+    let context = events.iter().find_map(|entry| traces.of(|| trace_subject(&entry.event)))?;
+    let mut span = traces.below(context, "webhook", SpanKind::Client)?;
+    span.set("postrider.webhook_id", endpoint.id.to_string());
+    Some(span)
+}
+
 /// Ends the span of an attempt with its outcome.
-fn end_span(span: Option<Span>, tried: &Tried) {
+fn end_span(span: Option<Span>, tried: &PostedAttempt) {
     let Some(mut span) = span else { return };
     span.set("postrider.event", tried.kind);
     if let Some(status) = tried.status {
@@ -203,4 +220,13 @@ fn end_span(span: Option<Span>, tried: &Tried) {
     if tried.failure.is_some() {
         span.fail();
     }
+}
+
+/// Returns the message or the request for a code that an event is about.
+fn trace_subject(event: &PublicEvent) -> Option<Subject> {
+    let data = event.data();
+    let id = |name: &str| data[name].as_str();
+    let request = || id("request_id")?.parse::<RequestId>().ok().map(|id| *id.as_bytes());
+    let message = || id("message_id")?.parse::<MessageId>().ok().map(|id| *id.as_bytes());
+    request().or_else(message).map(Subject::from)
 }

@@ -1,33 +1,42 @@
-//! The HTTP client of all deliveries: it posts to allowed addresses only, within a timeout.
+//! The HTTP client of deliveries and gateways: it posts to allowed addresses, within a timeout.
+
+mod lookups;
+pub mod signature;
+pub mod ssrf;
 
 use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Uri;
-use http::header::{HeaderMap, RETRY_AFTER};
+use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use http::{Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::client::legacy::connect::{HttpConnector, HttpInfo};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use postrider_domain::{Timestamp, WorkspaceId};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
+use tokio::sync::Notify;
 use tower_service::Service;
 
-use crate::exchanges::{AnswerText, header_texts};
-use crate::interim::InterimAnswers;
-use crate::lookups::{Lookups, Resolver, SystemResolver, current_workspace};
-use crate::request::request;
-use crate::ssrf::{AddressRules, WebhookUrlError, is_public};
-use postrider_domain::Timestamp;
+use crate::exchanges::{
+    AnswerText, COMMON_HEADERS, ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, header_texts,
+};
+
+pub(crate) use lookups::on_behalf_of;
+use lookups::{Lookups, Resolver, SystemResolver, current_workspace};
+use signature::WebhookSecret;
+use ssrf::{AddressRules, WebhookUrlError, is_public};
 
 /// The maximum time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -107,7 +116,7 @@ pub trait Post: Send + Sync {
     ) -> Posting<'a>;
 }
 
-impl Post for Client {
+impl Post for DeliveryClient {
     fn post<'a>(
         &'a self,
         url: &'a str,
@@ -121,15 +130,15 @@ impl Post for Client {
 
 /// Posts deliveries over HTTP/1.1. It follows no redirect and uses no proxy, which would resolve
 /// names itself, so that their addresses could not be checked.
-pub(super) struct Client {
-    http: legacy::Client<HttpsConnector<HttpConnector<Guarded>>, Full<Bytes>>,
+pub(super) struct DeliveryClient {
+    http: legacy::Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>,
     rules: Arc<AddressRules>,
     timeout: Duration,
     /// Set if answers of local services are returned too.
     reads_local: bool,
 }
 
-impl Client {
+impl DeliveryClient {
     /// Returns the client with access to the answers of local services.
     pub(super) fn reading_local(self) -> Self {
         Self { reads_local: true, ..self }
@@ -146,7 +155,7 @@ impl Client {
     ) -> Result<Self, rustls::Error> {
         let rules = Arc::new(rules);
         let lookups = Arc::new(Lookups::new(resolver));
-        let guarded = Guarded { rules: Arc::clone(&rules), lookups };
+        let guarded = GuardedResolver { rules: Arc::clone(&rules), lookups };
         let mut connector = HttpConnector::new_with_resolver(guarded);
         connector.enforce_http(false);
         connector.set_nodelay(true);
@@ -200,20 +209,23 @@ impl Client {
         real_now: Timestamp,
         known: &mut Option<Answer>,
     ) -> Result<Answer, NoAnswer> {
-        let mut request = request(uri, headers, body);
+        let mut request = post_request(uri, headers, body);
         let interim = InterimAnswers::count_in(&mut request);
         let response = tokio::select! {
             biased;
             // Dropping the request closes the connection.
             () = interim.are_too_many() => return Err(NoAnswer::ResponseTooLarge),
-            response = self.http.request(request) => response.map_err(|error| reason(&error))?,
+            response = self.http.request(request) => {
+                response.map_err(|error| no_answer_reason(&error))?
+            }
         };
         if interim.were_too_many() {
             return Err(NoAnswer::ResponseTooLarge);
         }
         let status = response.status().as_u16();
         let retry_after = response.headers().get(RETRY_AFTER);
-        let retry_after = retry_after.and_then(|value| wait(value.to_str().ok()?, real_now));
+        let retry_after =
+            retry_after.and_then(|value| read_retry_after(value.to_str().ok()?, real_now));
         let remote = response.extensions().get::<HttpInfo>().map(HttpInfo::remote_addr);
         let is_shown = self.reads_local || remote.is_some_and(|it| is_public(it.ip()));
         *known = Some(Answer::Status { status, retry_after, excerpt: None, text: None });
@@ -239,6 +251,51 @@ impl Client {
     }
 }
 
+/// The HTTP client of gateways that an operator has set. Unlike that of webhooks, it returns the
+/// answers of local services.
+pub struct GatewayClient(DeliveryClient);
+
+impl GatewayClient {
+    /// Creates a client that calls allowed addresses only, and gives up after the timeout.
+    ///
+    /// # Errors
+    /// No encryption can be set up.
+    pub fn new(rules: AddressRules, timeout: Duration) -> Result<Self, rustls::Error> {
+        Ok(Self(DeliveryClient::new(rules, timeout)?.reading_local()))
+    }
+
+    /// Posts a body under an id, signed by Standard Webhooks. It resolves within the timeout.
+    pub async fn post(
+        &self,
+        (workspace, url): (&WorkspaceId, &str),
+        id: &str,
+        secret: &WebhookSecret,
+        body: Vec<u8>,
+        real_now: Timestamp,
+    ) -> Answer {
+        let signature = secret.sign(id, real_now.as_secs(), &body);
+        let mut headers = HeaderMap::with_capacity(3);
+        // Both are visible ASCII.
+        for (name, text) in [(ID_HEADER, id), (SIGNATURE_HEADER, signature.as_str())] {
+            headers.extend(HeaderValue::from_str(text).ok().map(|value| (name, value)));
+        }
+        headers.insert(TIMESTAMP_HEADER, HeaderValue::from(real_now.as_secs()));
+        on_behalf_of(workspace, self.0.post(url, headers, body, real_now)).await
+    }
+}
+
+/// Returns a `POST` of JSON with these headers.
+fn post_request(uri: Uri, headers: HeaderMap, body: Vec<u8>) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(Bytes::from(body)));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    for (name, text) in COMMON_HEADERS {
+        request.headers_mut().insert(name, HeaderValue::from_static(text));
+    }
+    request
+}
+
 /// The certificates to trust are those of the system. Without any, only `http` can be delivered to.
 fn tls_config() -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
@@ -259,7 +316,7 @@ fn tls_config() -> Result<ClientConfig, rustls::Error> {
 }
 
 /// Reads `Retry-After`: seconds, or a date.
-fn wait(text: &str, real_now: Timestamp) -> Option<Duration> {
+fn read_retry_after(text: &str, real_now: Timestamp) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
@@ -268,10 +325,10 @@ fn wait(text: &str, real_now: Timestamp) -> Option<Duration> {
     Some(Timestamp::from_millis(u64::try_from(date).ok()?).since(real_now))
 }
 
-fn reason(error: &legacy::Error) -> NoAnswer {
+fn no_answer_reason(error: &legacy::Error) -> NoAnswer {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        if error.is::<Blocked>() {
+        if error.is::<BlockedName>() {
             return NoAnswer::BlockedAddress;
         }
         if error.downcast_ref().is_some_and(hyper::Error::is_parse_too_large) {
@@ -288,29 +345,29 @@ fn reason(error: &legacy::Error) -> NoAnswer {
 
 /// The error of a name that resolves to an address that is not allowed.
 #[derive(Debug)]
-struct Blocked;
+struct BlockedName;
 
-impl fmt::Display for Blocked {
+impl fmt::Display for BlockedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the name leads to an address that is not allowed")
     }
 }
 
-impl Error for Blocked {}
+impl Error for BlockedName {}
 
 /// Resolves names for the connector and checks the addresses.
 ///
 /// The connector connects only to the returned addresses, so that DNS rebinding cannot replace an
 /// address after the check.
 #[derive(Clone)]
-struct Guarded {
+struct GuardedResolver {
     rules: Arc<AddressRules>,
     lookups: Arc<Lookups>,
 }
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-impl Service<Name> for Guarded {
+impl Service<Name> for GuardedResolver {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
@@ -329,17 +386,67 @@ impl Service<Name> for Guarded {
             if found.iter().all(|address| rules.permit(address.ip())) {
                 Ok(found.into_iter())
             } else {
-                Err(Blocked.into())
+                Err(BlockedName.into())
             }
         })
     }
 }
 
+/// The maximum of interim answers to a request.
+const INTERIM_COUNT_MAX: usize = 8;
+/// The maximum of bytes of their headers.
+const INTERIM_BYTES_MAX: usize = 64 * 1024;
+
+/// The interim answers (1xx) to one request so far. HTTP does not bound them. The HTTP client
+/// passes over them, so a receiver that sends them without end would keep a core busy until the
+/// timeout.
+#[derive(Debug, Default)]
+struct InterimAnswers {
+    count: AtomicUsize,
+    bytes: AtomicUsize,
+    exceeded: Notify,
+}
+
+impl InterimAnswers {
+    /// Has the client count those that come to `request`.
+    fn count_in<B>(request: &mut Request<B>) -> Arc<Self> {
+        let answers = Arc::new(Self::default());
+        let counted = Arc::clone(&answers);
+        hyper::ext::on_informational(request, move |answer| counted.note(answer.headers()));
+        answers
+    }
+
+    /// Resolves when more have come than a receiver has reason to send.
+    pub(super) async fn are_too_many(&self) {
+        self.exceeded.notified().await;
+    }
+
+    /// Returns whether too many have come.
+    ///
+    /// An answer that follows them at once may be read before [`Self::are_too_many`] is polled
+    /// again.
+    fn were_too_many(&self) -> bool {
+        let count = self.count.load(Ordering::Relaxed);
+        count > INTERIM_COUNT_MAX || self.bytes.load(Ordering::Relaxed) > INTERIM_BYTES_MAX
+    }
+
+    fn note(&self, headers: &HeaderMap) {
+        let size = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+            name.as_str().len() + value.len()
+        };
+        let size: usize = headers.iter().map(size).sum();
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(size, Ordering::Relaxed);
+        if self.were_too_many() {
+            self.exceeded.notify_one();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::lookups::scripted::Scripted;
     use super::*;
-    use crate::lookups::on_behalf_of;
-    use crate::lookups::scripted::Scripted;
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {
@@ -353,13 +460,13 @@ mod tests {
             ("-5", None),
             ("", None),
         ] {
-            assert_eq!(wait(text, now), seconds.map(Duration::from_secs), "{text}");
+            assert_eq!(read_retry_after(text, now), seconds.map(Duration::from_secs), "{text}");
         }
     }
 
     #[tokio::test]
     async fn a_name_that_leads_home_is_blocked() {
-        let client = Client::new(
+        let client = DeliveryClient::new(
             AddressRules { allow_http: true, ..AddressRules::default() },
             Duration::from_secs(5),
         )
@@ -379,7 +486,7 @@ mod tests {
     async fn a_delivery_looks_names_up_on_behalf_of_its_workspace() {
         let script = Scripted::new();
         let rules = AddressRules { allow_http: true, ..AddressRules::default() };
-        let client = Client::with_resolver(rules, Duration::from_secs(60), script.clone());
+        let client = DeliveryClient::with_resolver(rules, Duration::from_secs(60), script.clone());
         let client = Arc::new(client.unwrap());
         let mut callers = tokio::task::JoinSet::new();
         for (of, host) in [("acme", "a"), ("acme", "b"), ("acme", "c"), ("other", "d")] {
@@ -396,5 +503,26 @@ mod tests {
         while let Some(answer) = callers.join_next().await {
             assert_eq!(answer.unwrap(), Answer::None(NoAnswer::BlockedAddress));
         }
+    }
+
+    fn exceeded(answers: &InterimAnswers) -> bool {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        std::pin::pin!(answers.are_too_many()).poll(&mut context).is_ready()
+    }
+
+    #[test]
+    fn their_number_and_their_size_are_bounded() {
+        let many = InterimAnswers::default();
+        (0..INTERIM_COUNT_MAX).for_each(|_| many.note(&HeaderMap::new()));
+        assert!(!many.were_too_many() && !exceeded(&many));
+        many.note(&HeaderMap::new());
+        assert!(many.were_too_many() && exceeded(&many));
+        let large = InterimAnswers::default();
+        let mut headers = HeaderMap::new();
+        headers.insert("link", "x".repeat(INTERIM_BYTES_MAX / 2).parse().unwrap());
+        large.note(&headers);
+        assert!(!exceeded(&large));
+        large.note(&headers);
+        assert!(exceeded(&large));
     }
 }

@@ -1,14 +1,12 @@
-//! The directory of all endpoints: their entries, the places of their actors, and their start.
+//! The directory of all endpoints, their start, and the subscribers of a workspace's event log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use ractor::{ActorCell, ActorRef, SpawnErr};
-use tokio::sync::oneshot;
-
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::{Timestamp, WebhookId, WorkspaceId};
 use postrider_runtime::clock::Clock;
@@ -16,22 +14,20 @@ use postrider_runtime::directory::Directory;
 use postrider_runtime::supervise::{ChildSpec, LoadedActor, Placement, SupervisorMessage};
 use postrider_runtime::{Hold, Traces};
 use postrider_store::{EventEntry, StoreError, Table, View, Writer};
+use ractor::{ActorCell, ActorRef, SpawnErr};
+use tokio::sync::{oneshot, watch};
 
-use crate::WebhookOptions;
 use crate::actor::EndpointActor;
+use crate::entry::{EndpointEntry, EndpointHealth, EndpointSlot};
+use crate::exchanges::{ExchangeKey, ShownAttempt};
+use crate::message::{EndpointMessage, Replay, ReplayError};
+use crate::ports::{EndpointControl, EndpointServices};
+use crate::records::KeptAttempt;
+use crate::request_pool::{RequestFigures, RequestPermit, RequestPool, RequestSlots};
+use crate::{WebhookOptions, records};
+
 #[cfg(any(test, feature = "testing"))]
 use crate::client::Post;
-use crate::entry::{EndpointEntry, EndpointSlot};
-use crate::exchanges::ExchangeKey;
-use crate::health::EndpointHealth;
-use crate::message::EndpointMessage;
-use crate::ports::EndpointControl;
-use crate::records::{self, KeptAttempt};
-use crate::replay::{Replay, ReplayError};
-use crate::request_pool::{Figures, Permit, RequestPool, RequestSlots};
-use crate::services::Services;
-use crate::shown::ShownAttempt;
-use crate::subscribers::LogSubscribers;
 
 type Endpoints = Directory<WebhookId, EndpointMessage, EndpointEntry>;
 
@@ -41,7 +37,7 @@ pub struct Webhooks {
     pub options: WebhookOptions,
     /// The keys that encrypt the endpoints' secrets at rest.
     pub master_keys: MasterKeys,
-    services: Arc<Services>,
+    services: Arc<EndpointServices>,
     directory: Arc<Endpoints>,
     /// Locked while the directory is updated to the stored endpoints.
     following: Mutex<()>,
@@ -61,7 +57,7 @@ impl Webhooks {
     ) -> Self {
         let directory = Arc::new(Endpoints::default());
         let endpoints = Arc::clone(&directory);
-        let grant = move |id: WebhookId, permit: Permit| {
+        let grant = move |id: WebhookId, permit: RequestPermit| {
             // Dropping the permit passes it on, but must not happen under the slot's lock: so the
             // actor is looked up first.
             if let Some(actor) = endpoints.live(&id) {
@@ -70,7 +66,7 @@ impl Webhooks {
         };
         let pool = RequestPool::new(slots, grant);
         let keys = master_keys.clone();
-        let services = Services::new(options.clone(), store, writer, ambient, keys, pool);
+        let services = EndpointServices::new(options.clone(), store, writer, ambient, keys, pool);
         Self {
             options,
             master_keys,
@@ -217,7 +213,7 @@ impl Webhooks {
     }
 
     /// Counters of all deliveries since the start.
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> RequestFigures {
         self.services.pool.figures()
     }
 
@@ -272,6 +268,52 @@ impl Webhooks {
     #[cfg(any(test, feature = "testing"))]
     pub fn post_by(&self, receiver: impl Post + 'static) {
         self.services.set_client(receiver);
+    }
+}
+
+/// The maximum of open event streams of one workspace.
+const STREAMS_MAX: usize = 100;
+
+/// The subscribers to the log of one workspace, notified when it has grown. Notifying none costs
+/// two loads.
+#[derive(Default)]
+pub struct LogSubscribers {
+    /// The endpoints; `None` if the workspace has none.
+    endpoints: ArcSwapOption<Vec<Arc<EndpointSlot>>>,
+    /// Wakes open event streams.
+    streams: watch::Sender<()>,
+}
+
+impl LogSubscribers {
+    /// Returns the workspace's endpoints.
+    pub fn endpoints(&self) -> Vec<Arc<EndpointSlot>> {
+        self.endpoints.load_full().map_or_else(Vec::new, |endpoints| endpoints.to_vec())
+    }
+
+    /// Replaces the endpoints. Only [`Webhooks::follow`] may call it.
+    pub fn set_endpoints(&self, endpoints: Vec<Arc<EndpointSlot>>) {
+        self.endpoints.store((!endpoints.is_empty()).then(|| Arc::new(endpoints)));
+    }
+
+    /// Notifies every subscriber. The new entries must be durable.
+    pub fn log_has_grown(&self, webhooks: &Webhooks) {
+        if let Some(endpoints) = &*self.endpoints.load() {
+            endpoints.iter().for_each(|endpoint| webhooks.wake(endpoint));
+        }
+        if self.streams.receiver_count() > 0 {
+            self.streams.send_replace(());
+        }
+    }
+
+    /// Subscribes an event stream; `None` if there are too many already.
+    pub fn stream(&self) -> Option<watch::Receiver<()>> {
+        (self.streams.receiver_count() < STREAMS_MAX).then(|| self.streams.subscribe())
+    }
+}
+
+impl std::fmt::Debug for LogSubscribers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LogSubscribers")
     }
 }
 

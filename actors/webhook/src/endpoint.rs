@@ -3,14 +3,13 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::{EventKind, PublicEvent, Timestamp, WebhookId};
 use postrider_runtime::sealed::{OpenError, Sealed};
+use serde::{Deserialize, Serialize};
 
+use crate::client::signature::WebhookSecret;
 use crate::delivery::{DisabledReason, QueueRules};
-use crate::signature::WebhookSecret;
 
 /// The time for which a secret still signs after it was replaced.
 const ROTATION: Duration = Duration::from_secs(24 * 3600);

@@ -1,13 +1,13 @@
 //! The records of webhook endpoints and of their deliveries' outcomes.
 
 use expect_test::expect;
-
-use super::delivery::{Batch, DisabledReason};
-use super::endpoint::{Endpoint, WebhookSettings};
-use super::ordering::OrderingKey;
-use super::records::*;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::{EventId, EventKind, PublicEvent, WebhookId, WorkspaceId};
+
+use super::delivery::{DisabledReason, EventBatch};
+use super::endpoint::{Endpoint, WebhookSettings};
+use super::queue::OrderingKey;
+use super::records::*;
 
 fn id() -> WebhookId {
     WebhookId::from_parts(AT, UNIQUE)
@@ -66,11 +66,23 @@ fn an_endpoint_is_stored_as_ever() {
 fn what_follows_a_delivery_is_stored_as_ever() {
     let data = r#"{"phone":"+15550123456"}"#.into();
     let lane = OrderingKey::of(&PublicEvent::Other { kind: EventKind::ContactOptedIn, data });
-    let batch = Batch::of([7, 8, 9, 12]);
-    let open =
-        |lane, batch, is_replay| Open { first: 7, last: 12, failures: 3, lane, batch, is_replay };
-    let waiting =
-        |at, lane, batch, is_replay| Waiting { last: 12, failures: 3, at, lane, batch, is_replay };
+    let batch = EventBatch::of([7, 8, 9, 12]);
+    let open = |lane, batch, is_replay| OpenDelivery {
+        first: 7,
+        last: 12,
+        failures: 3,
+        lane,
+        batch,
+        is_replay,
+    };
+    let waiting = |at, lane, batch, is_replay| WaitingDelivery {
+        last: 12,
+        failures: 3,
+        at,
+        lane,
+        batch,
+        is_replay,
+    };
     let cursor = Cursor {
         after: 99,
         open: vec![open(None, None, false), open(Some(lane), Some(batch.clone()), true)],

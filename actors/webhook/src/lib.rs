@@ -6,48 +6,32 @@
 
 mod actor;
 mod attempt;
-mod body;
 pub mod client;
 pub mod delivery;
 mod directory;
 pub mod endpoint;
 mod entry;
 pub mod exchanges;
-mod fair_share;
-mod gateway;
 #[cfg(test)]
 mod golden;
-pub mod health;
-mod interim;
 mod log_reader;
-mod lookups;
 mod message;
-mod ordering;
 pub mod ports;
 mod queue;
 pub mod records;
-pub mod replay;
-mod request;
 mod request_pool;
-mod schedule;
-mod services;
-pub mod shown;
-pub mod signature;
-pub mod ssrf;
-pub mod subscribers;
-mod trace;
 
 use std::time::Duration;
 
-pub use directory::{WebhookSpec, Webhooks};
-pub use entry::{EndpointEntry, EndpointSlot};
-pub use gateway::GatewayClient;
-pub use message::EndpointMessage;
+pub use client::{GatewayClient, signature, ssrf};
+pub use directory::{LogSubscribers, WebhookSpec, Webhooks};
+pub use entry::{EndpointEntry, EndpointHealth, EndpointSlot};
+pub use exchanges::{ExchangeHalf, ShownAttempt};
+pub use message::{EndpointMessage, Replay, ReplayError};
 pub use ports::{DisableError, EndpointControl};
-pub use request_pool::{Figures, RequestSlots};
-pub use subscribers::LogSubscribers;
+pub use request_pool::{RequestFigures, RequestSlots};
 
-use ssrf::AddressRules;
+use client::ssrf::AddressRules;
 
 /// The options of webhook delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]

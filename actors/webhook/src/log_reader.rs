@@ -6,9 +6,9 @@ use postrider_domain::{EventId, Timestamp, WorkspaceId};
 use postrider_store::view::event_log;
 use postrider_store::{EventEntry, StoreError, View};
 
-use crate::delivery::{Batch, Delivery};
+use crate::delivery::{Delivery, EventBatch};
 use crate::endpoint::Endpoint;
-use crate::ordering::OrderingKey;
+use crate::queue::OrderingKey;
 
 /// The maximum of events that one read returns.
 const EVENTS_MAX: usize = 500;
@@ -23,7 +23,7 @@ const BATCH_BYTES_MAX: usize = 256 * 1024;
 #[derive(Debug)]
 pub struct ReadPart {
     /// The requested part.
-    pub(super) part: Part,
+    pub(super) part: LogPart,
     pub(super) deliveries: Vec<Delivery>,
     /// The last sequence that was examined.
     pub(super) scanned: u64,
@@ -35,7 +35,7 @@ pub struct ReadPart {
 
 /// A part of the log to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct LogPart {
     /// The sequence after which it starts.
     pub(super) after: u64,
     /// The sequence with which it ends.
@@ -52,9 +52,9 @@ pub(super) fn read(
     store: &dyn View,
     workspace: &WorkspaceId,
     endpoint: &Endpoint,
-    part: Part,
+    part: LogPart,
 ) -> Result<ReadPart, StoreError> {
-    let Part { after, until, is_replay } = part;
+    let LogPart { after, until, is_replay } = part;
     let mut events: Vec<EventEntry> = Vec::new();
     let (mut scanned, mut more) = (after, false);
     let mut forgotten = None;
@@ -92,7 +92,7 @@ pub(super) fn read(
             let lane = keyed.then(|| OrderingKey::of(&first.event));
             let (first, last) = (first.sequence, last.sequence);
             let sequences = || events.iter().map(|event| event.sequence);
-            let batch = endpoint.settings.batch.then(|| Batch::of(sequences()));
+            let batch = endpoint.settings.batch.then(|| EventBatch::of(sequences()));
             deliveries.push(Delivery { first, last, events: Some(events), lane, batch, is_replay });
         }
     }

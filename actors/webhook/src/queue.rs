@@ -10,9 +10,8 @@
 //! In order, deliveries about one contact go one after the other. One that fails blocks the later
 //! ones of the same contact and no others: they are set aside and wait with it.
 
-mod next;
+mod ordering;
 mod read_ahead;
-mod replays;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -21,11 +20,14 @@ use std::time::Duration;
 use postrider_domain::Timestamp;
 use postrider_runtime::flow::{AimdLimit, CircuitBreaker, Rate, TokenBucket};
 
-use crate::delivery::{Aftermath, Attempt, Delivery, DisabledReason, Failure, QueueRules};
-use crate::ordering::Lanes;
-use crate::records::{Cursor, Open, Waiting};
-use crate::schedule::{self, FAILING_MAX};
-use next::Next;
+use crate::delivery::{
+    Aftermath, Delivery, DeliveryFailure, DisabledReason, FAILING_MAX, QueueRules, StartedAttempt,
+    pause_length, retry_delay,
+};
+use crate::records::{Cursor, OpenDelivery, WaitingDelivery};
+
+use ordering::Lanes;
+pub(crate) use ordering::OrderingKey;
 use read_ahead::ReadAhead;
 
 /// The maximum of deliveries that wait for a retry or their turn, not counting replays.
@@ -39,6 +41,9 @@ const POSTPONED: Duration = Duration::from_secs(30);
 /// The maximum of deliveries that are kept as given up; the oldest are dropped first.
 const GIVEN_UP_MAX: usize = 10_000;
 
+/// Under constant load every tenth delivery is a replay, so that replays are not starved.
+const NEW_IN_A_ROW_MAX: u32 = 9;
+
 /// The deliveries of one endpoint.
 #[derive(Debug, Default)]
 pub(super) struct DeliveryQueue {
@@ -50,7 +55,7 @@ pub(super) struct DeliveryQueue {
     /// The sequence at which the replay ends.
     replay_until: u64,
     /// Attempts in flight, by serial.
-    in_flight: BTreeMap<u64, Attempt>,
+    in_flight: BTreeMap<u64, StartedAttempt>,
     /// The number of replays among them.
     replays_in_flight: usize,
     /// The number of deliveries that have started since the last replay.
@@ -58,11 +63,11 @@ pub(super) struct DeliveryQueue {
     /// The serial of the last attempt.
     serials: u64,
     /// Deliveries that failed or were set aside, by sequence.
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, WaitingDelivery>,
     /// The start times of those that were not given up.
     lanes: Lanes,
     /// Records to be written, or deleted if there is no value, since they were last taken.
-    changed: BTreeMap<u64, Option<Waiting>>,
+    changed: BTreeMap<u64, Option<WaitingDelivery>>,
     limiter: AimdLimit,
     breaker: CircuitBreaker,
     pace: TokenBucket,
@@ -72,10 +77,25 @@ pub(super) struct DeliveryQueue {
     failing_since: Option<Timestamp>,
 }
 
+/// The delivery that starts next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NextDelivery {
+    /// The waiting one of this sequence.
+    Waiting(u64),
+    /// The new one at this index of those that were read ahead.
+    New(usize),
+    /// The replay at this index of those that were read ahead.
+    Replay(usize),
+}
+
 impl DeliveryQueue {
     /// Restores the queue from its records. A delivery that was in flight may have arrived or not:
     /// it is repeated with the same id.
-    pub(super) fn new(cursor: &Cursor, waiting: BTreeMap<u64, Waiting>, now: Timestamp) -> Self {
+    pub(super) fn new(
+        cursor: &Cursor,
+        waiting: BTreeMap<u64, WaitingDelivery>,
+        now: Timestamp,
+    ) -> Self {
         let mut queue = Self {
             new: ReadAhead::after(cursor.after),
             replays: ReadAhead::after(cursor.replay.map_or(0, |(after, _)| after)),
@@ -84,8 +104,8 @@ impl DeliveryQueue {
             waiting,
             ..Self::default()
         };
-        for Open { first, last, failures, lane, batch, is_replay } in cursor.open.clone() {
-            let open = Waiting { last, failures, at: Some(now), lane, batch, is_replay };
+        for OpenDelivery { first, last, failures, lane, batch, is_replay } in cursor.open.clone() {
+            let open = WaitingDelivery { last, failures, at: Some(now), lane, batch, is_replay };
             // A waiting record of the same sequence may hold fewer events than the batch.
             let before = queue.waiting.get(&first).filter(|it| it.last >= last);
             let waiting = before.cloned().unwrap_or(open);
@@ -162,7 +182,7 @@ impl DeliveryQueue {
         self.rules.enabled
             && self.in_flight.len() < self.limiter.limit()
             && self.gate() <= now
-            && self.next_up(now).is_some_and(|(at, _)| at <= now)
+            && self.next_start(now).is_some_and(|(at, _)| at <= now)
             && (self.breaker.open_until().is_none() || self.in_flight.is_empty())
     }
 
@@ -171,25 +191,25 @@ impl DeliveryQueue {
         if !self.rules.enabled || self.in_flight.len() >= self.limiter.limit() {
             return None;
         }
-        let (at, _) = self.next_up(now)?;
+        let (at, _) = self.next_start(now)?;
         Some(at.max(self.gate())).filter(|at| *at > now)
     }
 
     /// Starts the next delivery, if it [`may_start`](Self::may_start).
-    pub(super) fn start(&mut self, now: Timestamp) -> Option<Attempt> {
+    pub(super) fn start(&mut self, now: Timestamp) -> Option<StartedAttempt> {
         if !self.may_start(now) || !self.breaker.admit(now) {
             return None;
         }
-        let (delivery, failures, stored) = match self.next_up(now)?.1 {
-            Next::Waiting(first) => {
+        let (delivery, failures, stored) = match self.next_start(now)?.1 {
+            NextDelivery::Waiting(first) => {
                 let waiting = self.waiting.remove(&first)?;
-                let Waiting { lane, is_replay, .. } = waiting;
+                let WaitingDelivery { lane, is_replay, .. } = waiting;
                 waiting.at.inspect(|at| self.lanes.leave(first, lane, *at, is_replay));
                 let failures = waiting.failures;
                 (waiting.delivery(first), failures, true)
             }
-            Next::New(place) => (self.new.begin(place)?, 0, false),
-            Next::Replay(place) => (self.replays.begin(place)?, 0, false),
+            NextDelivery::New(place) => (self.new.begin(place)?, 0, false),
+            NextDelivery::Replay(place) => (self.replays.begin(place)?, 0, false),
         };
         self.replays_in_flight += usize::from(delivery.is_replay);
         let in_a_row = self.new_in_a_row.saturating_add(1);
@@ -198,7 +218,7 @@ impl DeliveryQueue {
         self.pace.take(now);
         self.serials += 1;
         let (serial, enabled_at) = (self.serials, self.rules.enabled_at);
-        let attempt = Attempt { serial, delivery, failures, stored, enabled_at };
+        let attempt = StartedAttempt { serial, delivery, failures, stored, enabled_at };
         self.in_flight.insert(attempt.serial, attempt.clone());
         Some(attempt)
     }
@@ -236,7 +256,7 @@ impl DeliveryQueue {
     pub(super) fn failed(
         &mut self,
         serial: u64,
-        failure: Failure,
+        failure: DeliveryFailure,
         now: Timestamp,
         jitter: f64,
     ) -> Aftermath {
@@ -259,7 +279,7 @@ impl DeliveryQueue {
         // While a trial is in flight nothing else is.
         self.breaker.failed(now, self.breaker.is_trying());
         if failure.slow_down {
-            let pause = schedule::pause(failure.retry_after);
+            let pause = pause_length(failure.retry_after);
             self.left_alone_until = self.left_alone_until.max(now.plus(pause));
         }
         let since = *self.failing_since.get_or_insert(now);
@@ -277,7 +297,7 @@ impl DeliveryQueue {
             }
             Some(at)
         } else {
-            let delay = schedule::delay(attempt.failures, jitter);
+            let delay = retry_delay(attempt.failures, jitter);
             let at = delay.map(|delay| now.plus(delay).max(self.left_alone_until));
             self.wait_for_retry(&attempt, attempt.failures + 1, at);
             at
@@ -312,7 +332,8 @@ impl DeliveryQueue {
 
     /// Returns its cursor, to be written.
     pub(super) fn cursor(&self) -> Cursor {
-        let open = self.in_flight.values().filter(|attempt| !attempt.stored).map(Open::from);
+        let open =
+            self.in_flight.values().filter(|attempt| !attempt.stored).map(OpenDelivery::from);
         Cursor {
             after: self.new.place(),
             open: open.chain(self.new.passed_open()).chain(self.replays.passed_open()).collect(),
@@ -322,7 +343,7 @@ impl DeliveryQueue {
     }
 
     /// Returns the records that changed since the last call.
-    pub(super) fn take_changed(&mut self) -> BTreeMap<u64, Option<Waiting>> {
+    pub(super) fn take_changed(&mut self) -> BTreeMap<u64, Option<WaitingDelivery>> {
         std::mem::take(&mut self.changed)
     }
 
@@ -333,7 +354,7 @@ impl DeliveryQueue {
     }
 
     /// Removes an attempt from those in flight.
-    fn ended(&mut self, serial: u64) -> Option<Attempt> {
+    fn ended(&mut self, serial: u64) -> Option<StartedAttempt> {
         let attempt = self.in_flight.remove(&serial)?;
         self.replays_in_flight -= usize::from(attempt.delivery.is_replay);
         self.lanes.end(attempt.delivery.lane);
@@ -341,20 +362,20 @@ impl DeliveryQueue {
     }
 
     /// Makes a delivery wait for its retry at `at`, or gives it up.
-    fn wait_for_retry(&mut self, attempt: &Attempt, failures: u32, at: Option<Timestamp>) {
+    fn wait_for_retry(&mut self, attempt: &StartedAttempt, failures: u32, at: Option<Timestamp>) {
         self.wait(attempt.delivery.first, attempt.delivery.waiting(failures, at));
     }
 
-    fn wait(&mut self, first: u64, mut waiting: Waiting) {
+    fn wait(&mut self, first: u64, mut waiting: WaitingDelivery) {
         // One event of a batch must not replace the batch, nor the record of the batch.
         let in_flight = self.recorded(first).map(|it| it.delivery.waiting(it.failures, None));
         let before = in_flight.chain(self.waiting.get(&first).cloned());
         let before = before.max_by_key(|it| it.last);
         self.drop_waiting(first);
         if let Some(before) = before.filter(|it| it.last > waiting.last) {
-            waiting = Waiting { failures: waiting.failures, at: waiting.at, ..before };
+            waiting = WaitingDelivery { failures: waiting.failures, at: waiting.at, ..before };
         }
-        let Waiting { at, lane, is_replay, .. } = waiting;
+        let WaitingDelivery { at, lane, is_replay, .. } = waiting;
         self.waiting.insert(first, waiting.clone());
         self.changed.insert(first, Some(waiting));
         match at {
@@ -387,7 +408,7 @@ impl DeliveryQueue {
     }
 
     /// Returns the attempts in flight whose only record is this one.
-    fn recorded(&self, first: u64) -> impl Iterator<Item = &Attempt> {
+    fn recorded(&self, first: u64) -> impl Iterator<Item = &StartedAttempt> {
         let in_flight = self.in_flight.values();
         in_flight.filter(move |it| it.stored && it.delivery.first == first)
     }
@@ -397,11 +418,110 @@ impl DeliveryQueue {
         self.breaker.answered(true);
         self.left_alone_until = Timestamp::default();
     }
+
+    /// Returns the number of deliveries that wait, as far as the log was read, or are in flight.
+    pub(super) fn waiting(&self) -> usize {
+        self.lanes.waiting() + self.new.fresh.len() + self.in_flight.len()
+    }
+
+    /// Returns whether the endpoint keeps failing, and is tried only now and then.
+    pub(super) fn is_left_alone(&self) -> bool {
+        self.breaker.open_until().is_some()
+    }
+
+    /// Returns the delivery that starts next, and its moment.
+    ///
+    /// A replay starts when no new delivery may, and after [`NEW_IN_A_ROW_MAX`] new ones.
+    fn next_start(&mut self, now: Timestamp) -> Option<(Timestamp, NextDelivery)> {
+        let may_replay = self.replays_in_flight < (self.limiter.limit() / 4).max(1);
+        let replay = if may_replay { self.next_of(true, now) } else { None };
+        let is_due = |it: &(Timestamp, NextDelivery)| it.0 <= now;
+        if self.new_in_a_row >= NEW_IN_A_ROW_MAX && replay.as_ref().is_some_and(is_due) {
+            return replay;
+        }
+        let new = self.next_of(false, now);
+        if new.as_ref().is_some_and(is_due) {
+            return new;
+        }
+        new.into_iter().chain(replay).min_by_key(|(at, _)| *at)
+    }
+
+    /// Returns the next of the replays (`is_replay`), or of the others.
+    ///
+    /// A retry that is due goes before a first attempt.
+    fn next_of(&mut self, is_replay: bool, now: Timestamp) -> Option<(Timestamp, NextDelivery)> {
+        let waiting = |queue: &Self| {
+            let next = queue.lanes.next(is_replay);
+            next.map(|(at, first)| (at, NextDelivery::Waiting(first)))
+        };
+        waiting(self).filter(|(at, _)| *at <= now).or_else(|| {
+            let fresh = self.next_fresh(is_replay, now).map(|place| {
+                let next =
+                    if is_replay { NextDelivery::Replay(place) } else { NextDelivery::New(place) };
+                (Timestamp::default(), next)
+            });
+            // The search may have set deliveries aside.
+            fresh.or_else(|| waiting(self))
+        })
+    }
+
+    /// Returns the index of the first delivery read ahead whose lane is free.
+    ///
+    /// Earlier ones whose lane waits for a retry are set aside.
+    fn next_fresh(&mut self, is_replay: bool, now: Timestamp) -> Option<usize> {
+        let mut place = 0;
+        while self.may_begin(is_replay) && place < LOOK_AHEAD {
+            if is_replay {
+                self.leave_out(place, now);
+            }
+            let lane = self.read_ahead(is_replay).fresh.get(place)?.lane;
+            if !self.lanes.in_order() {
+                return Some(place);
+            }
+            if lane.is_none() {
+                // It is ordered against everything before and after it.
+                return (place == 0 && self.lanes.is_empty()).then_some(0);
+            }
+            if self.lanes.is_taken(None) {
+                return None;
+            }
+            if !self.lanes.is_taken(lane) {
+                return Some(place);
+            }
+            if self.lanes.has_waiting(lane) {
+                self.set_aside(is_replay, place);
+            } else {
+                place += 1;
+            }
+        }
+        None
+    }
+
+    /// Returns whether few enough deliveries wait for another to start.
+    ///
+    /// Replays use half the capacity, and their number never blocks new deliveries.
+    fn may_begin(&self, is_replay: bool) -> bool {
+        match is_replay {
+            true => self.lanes.waiting() < WAITING_MAX / 2,
+            false => self.lanes.waiting_anew() < WAITING_MAX,
+        }
+    }
+
+    /// Makes a delivery that was read ahead wait for its turn.
+    fn set_aside(&mut self, is_replay: bool, place: usize) {
+        if let Some(delivery) = self.read_ahead(is_replay).begin(place) {
+            self.wait(delivery.first, delivery.waiting(0, Some(Timestamp::default())));
+        }
+    }
+
+    fn read_ahead(&mut self, is_replay: bool) -> &mut ReadAhead {
+        if is_replay { &mut self.replays } else { &mut self.new }
+    }
 }
 
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
-mod retry_tests;
+mod replay_tests;
 #[cfg(test)]
 mod tests;

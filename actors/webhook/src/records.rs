@@ -5,22 +5,20 @@
 //! `workspace ‖ 0 ‖ s ‖ endpoint`: `c` is the cursor in the log. `w ‖ sequence` is a delivery that
 //! waits for a retry or was given up. `d ‖ number` has the attempts that were written together.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::ops::{ControlFlow, Deref};
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use postrider_domain::{EventId, Timestamp, WebhookId, WorkspaceId};
 use postrider_store::view::codec::{decode, encode};
 use postrider_store::{Change, Direction, StoreError, Table, View};
+use serde::{Deserialize, Serialize};
 
 use crate::DeliveriesKept;
-use crate::delivery::{Batch, Delivery};
+use crate::delivery::{Delivery, EventBatch};
 use crate::endpoint::Endpoint;
-use crate::ordering::OrderingKey;
+use crate::queue::OrderingKey;
 
 /// The maximum of records that one commit deletes.
 const DELETE_MAX: usize = 1_000;
@@ -31,7 +29,7 @@ pub struct Cursor {
     /// Every event up to this sequence was started.
     pub after: u64,
     /// Deliveries up to there that were in flight and have no record of their own.
-    pub open: Vec<Open>,
+    pub open: Vec<OpenDelivery>,
     /// When the first of the failures in a row happened; `None` after a success.
     pub failing_since: Option<Timestamp>,
     /// The replay in progress: the sequences after which and up to which events are delivered
@@ -42,7 +40,7 @@ pub struct Cursor {
 
 /// A delivery that was in flight when the cursor was written. It is repeated after a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Open {
+pub struct OpenDelivery {
     /// Sequence of its first event.
     pub first: u64,
     /// Sequence of its last event.
@@ -54,7 +52,7 @@ pub struct Open {
     pub lane: Option<OrderingKey>,
     /// The events of a batch; `None` of a single event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub batch: Option<Batch>,
+    pub batch: Option<EventBatch>,
     /// Set if it is a replay.
     #[serde(rename = "again", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_replay: bool,
@@ -62,7 +60,7 @@ pub struct Open {
 
 /// A delivery that failed, or waits behind one that did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiting {
+pub struct WaitingDelivery {
     /// Sequence of its last event.
     pub last: u64,
     /// The number of attempts that failed.
@@ -74,13 +72,13 @@ pub struct Waiting {
     pub lane: Option<OrderingKey>,
     /// The events of a batch; `None` of a single event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub batch: Option<Batch>,
+    pub batch: Option<EventBatch>,
     /// Set if it is a replay.
     #[serde(rename = "again", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_replay: bool,
 }
 
-impl Waiting {
+impl WaitingDelivery {
     /// Returns the delivery that waits, whose first event is `first`.
     pub(super) fn delivery(self, first: u64) -> Delivery {
         let Self { last, lane, batch, is_replay, .. } = self;
@@ -213,9 +211,9 @@ pub fn endpoints(store: &dyn View, workspace: &WorkspaceId) -> Result<Vec<Endpoi
 
 /// The stored state of one endpoint's deliveries.
 #[derive(Debug, Default)]
-pub(super) struct Stored {
+pub(super) struct StoredDeliveries {
     pub(super) cursor: Cursor,
-    pub(super) waiting: BTreeMap<u64, Waiting>,
+    pub(super) waiting: BTreeMap<u64, WaitingDelivery>,
     pub(super) attempts: AttemptLog,
 }
 
@@ -264,18 +262,18 @@ pub(super) fn load(
     store: &dyn View,
     workspace: &WorkspaceId,
     id: WebhookId,
-) -> Result<Stored, StoreError> {
-    let mut stored = Stored::default();
+) -> Result<StoredDeliveries, StoreError> {
+    let mut stored = StoredDeliveries::default();
     let mut outcome = Ok(());
     let prefix = state_key(workspace, id, &[], &[]);
     store.scan(Table::Webhooks, &prefix, None, Direction::Forward, &mut |key, value| {
-        outcome = take(&mut stored, &key[prefix.len()..], value);
+        outcome = take_record(&mut stored, &key[prefix.len()..], value);
         if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     outcome.map(|()| stored)
 }
 
-fn take(stored: &mut Stored, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+fn take_record(stored: &mut StoredDeliveries, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
     let damaged = || StoreError::Damaged("a record of a webhook has no such key".into());
     let (kind, number) = key.split_first().ok_or_else(damaged)?;
     let number = number.try_into().map(u64::from_be_bytes);

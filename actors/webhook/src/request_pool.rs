@@ -1,21 +1,21 @@
 //! The pool of requests in flight, which all endpoints share, and its counters.
 //!
 //! The slots may be those of several engines, each of which has a pool of its own over them.
+//! Endpoints get slots in turn, within a fair share of all slots.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-
 use postrider_domain::{WebhookId, WorkspaceId};
 
-use crate::fair_share::FairShare;
-
 /// Hands an endpoint the permit for which it waited; an endpoint that has stopped drops it.
-type Grant = Box<dyn Fn(WebhookId, Permit) + Send + Sync>;
+type GrantPermit = Box<dyn Fn(WebhookId, RequestPermit) + Send + Sync>;
 
 /// An endpoint, and the number of the pool from which it takes its slots.
 ///
@@ -24,9 +24,9 @@ type Grant = Box<dyn Fn(WebhookId, Permit) + Send + Sync>;
 type Taker = (u64, WebhookId);
 
 /// The request slots of all endpoints, of one engine or of several.
-pub struct RequestSlots(Mutex<Slots>);
+pub struct RequestSlots(Mutex<SlotState>);
 
-struct Slots {
+struct SlotState {
     share: FairShare<Taker, WorkspaceId>,
     /// The pools by number, each of which hands out slots to its waiting endpoints.
     pools: HashMap<u64, Weak<RequestPool>>,
@@ -44,7 +44,7 @@ impl RequestSlots {
     #[must_use]
     pub fn new(total: usize) -> Self {
         let share = FairShare::new(total);
-        Self(Mutex::new(Slots { share, pools: HashMap::new(), last_pool: 0 }))
+        Self(Mutex::new(SlotState { share, pools: HashMap::new(), last_pool: 0 }))
     }
 
     /// Gives a slot back. Returns its next holder, if one of a running engine waited.
@@ -67,11 +67,11 @@ impl RequestSlots {
 
 /// The access of an engine to request slots.
 ///
-/// A slot is taken by a [`Permit`], and freed when that is dropped.
+/// A slot is taken by a [`RequestPermit`], and freed when that is dropped.
 pub(super) struct RequestPool {
     slots: Arc<RequestSlots>,
     number: u64,
-    grant: Grant,
+    grant: GrantPermit,
     in_flight: AtomicUsize,
     delivered: AtomicU64,
     refused: AtomicU64,
@@ -81,7 +81,7 @@ pub(super) struct RequestPool {
 
 /// Counters of deliveries, since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Figures {
+pub struct RequestFigures {
     /// Requests in flight now.
     pub in_flight: usize,
     /// Attempts that were answered with success.
@@ -96,7 +96,7 @@ pub struct Figures {
 
 /// The counted outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counted {
+pub(super) enum AttemptResult {
     Delivered,
     Refused,
     Unanswered,
@@ -108,7 +108,7 @@ impl RequestPool {
     /// `grant` must not take a lock that is held while a permit is dropped: dropping one calls it.
     pub(super) fn new(
         slots: Arc<RequestSlots>,
-        grant: impl Fn(WebhookId, Permit) + Send + Sync + 'static,
+        grant: impl Fn(WebhookId, RequestPermit) + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new_cyclic(|pool| {
             let number = {
@@ -131,20 +131,20 @@ impl RequestPool {
         })
     }
 
-    pub(super) fn count(&self, how: Counted, latency: Duration) {
+    pub(super) fn count(&self, how: AttemptResult, latency: Duration) {
         let counter = match how {
-            Counted::Delivered => &self.delivered,
-            Counted::Refused => &self.refused,
-            Counted::Unanswered => &self.unanswered,
+            AttemptResult::Delivered => &self.delivered,
+            AttemptResult::Refused => &self.refused,
+            AttemptResult::Unanswered => &self.unanswered,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let took_us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.latency_us.fetch_add(took_us, Ordering::Relaxed);
     }
 
-    pub(super) fn figures(&self) -> Figures {
+    pub(super) fn figures(&self) -> RequestFigures {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Figures {
+        RequestFigures {
             in_flight: self.in_flight.load(Ordering::Relaxed),
             delivered: read(&self.delivered),
             refused: read(&self.refused),
@@ -160,9 +160,9 @@ impl RequestPool {
         self: &Arc<Self>,
         endpoint: WebhookId,
         workspace: &WorkspaceId,
-    ) -> Option<Permit> {
+    ) -> Option<RequestPermit> {
         let taken = self.slots.0.lock().share.take((self.number, endpoint), workspace);
-        taken.then(|| Permit::new(Arc::clone(self), endpoint, workspace.clone()))
+        taken.then(|| RequestPermit::new(Arc::clone(self), endpoint, workspace.clone()))
     }
 
     /// Takes the endpoint out of the queue for a slot.
@@ -179,26 +179,26 @@ impl Drop for RequestPool {
 
 /// The right to one request in flight. Dropping it frees the slot and grants it to the next
 /// endpoint.
-pub struct Permit {
+pub struct RequestPermit {
     pool: Arc<RequestPool>,
     endpoint: WebhookId,
     workspace: WorkspaceId,
 }
 
-impl fmt::Debug for Permit {
+impl fmt::Debug for RequestPermit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Permit({})", self.endpoint)
+        write!(f, "RequestPermit({})", self.endpoint)
     }
 }
 
-impl Permit {
+impl RequestPermit {
     fn new(pool: Arc<RequestPool>, endpoint: WebhookId, workspace: WorkspaceId) -> Self {
         pool.in_flight.fetch_add(1, Ordering::Relaxed);
         Self { pool, endpoint, workspace }
     }
 }
 
-impl Drop for Permit {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         let Self { pool, endpoint, workspace } = self;
         pool.in_flight.fetch_sub(1, Ordering::Relaxed);
@@ -210,13 +210,105 @@ impl Drop for Permit {
     }
 }
 
+/// Request slots, of which no endpoint holds more than a quarter and no workspace more than half.
+///
+/// Waiting endpoints get their turns round-robin, one slot at a time.
+#[derive(Debug)]
+struct FairShare<E, W> {
+    free: usize,
+    per_endpoint: usize,
+    per_workspace: usize,
+    endpoints: HashMap<E, usize>,
+    workspaces: HashMap<W, usize>,
+    /// The queue for a slot; each endpoint is in it once.
+    waiting: VecDeque<(E, W)>,
+}
+
+impl<E: Copy + Eq + Hash, W: Clone + Eq + Hash> FairShare<E, W> {
+    fn new(total: usize) -> Self {
+        Self {
+            free: total.max(1),
+            per_endpoint: (total / 4).max(1),
+            per_workspace: (total / 2).max(1),
+            endpoints: HashMap::new(),
+            workspaces: HashMap::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Takes a slot, or queues the endpoint for one. An endpoint that holds its whole share is not
+    /// queued: it asks again when it has given a slot back.
+    fn take(&mut self, endpoint: E, workspace: &W) -> bool {
+        if self.held(endpoint) >= self.per_endpoint {
+            return false;
+        }
+        let others_first = self.waiting.iter().any(|(e, w)| *e != endpoint && self.fits(*e, w));
+        if self.fits(endpoint, workspace) && !others_first {
+            self.leave(endpoint);
+            self.grant(endpoint, workspace);
+            return true;
+        }
+        if !self.waiting.iter().any(|(waits, _)| *waits == endpoint) {
+            self.waiting.push_back((endpoint, workspace.clone()));
+        }
+        false
+    }
+
+    /// Gives a slot back. Returns the endpoint that holds it from now on, if one waited.
+    fn give_back(&mut self, endpoint: E, workspace: &W) -> Option<(E, W)> {
+        self.free += 1;
+        release(&mut self.endpoints, &endpoint);
+        release(&mut self.workspaces, workspace);
+        let next = self.waiting.iter().position(|(e, w)| self.fits(*e, w))?;
+        let (endpoint, workspace) = self.waiting.remove(next)?;
+        self.grant(endpoint, &workspace);
+        Some((endpoint, workspace))
+    }
+
+    /// Takes the endpoint out of the queue.
+    fn leave(&mut self, endpoint: E) {
+        self.waiting.retain(|(waits, _)| *waits != endpoint);
+    }
+
+    /// Returns the number of slots in use by all endpoints.
+    fn in_use(&self) -> usize {
+        self.endpoints.values().sum()
+    }
+
+    fn held(&self, endpoint: E) -> usize {
+        self.endpoints.get(&endpoint).copied().unwrap_or_default()
+    }
+
+    fn fits(&self, endpoint: E, workspace: &W) -> bool {
+        let of_workspace = self.workspaces.get(workspace).copied().unwrap_or_default();
+        self.free > 0
+            && self.held(endpoint) < self.per_endpoint
+            && of_workspace < self.per_workspace
+    }
+
+    fn grant(&mut self, endpoint: E, workspace: &W) {
+        self.free -= 1;
+        *self.endpoints.entry(endpoint).or_default() += 1;
+        *self.workspaces.entry(workspace.clone()).or_default() += 1;
+    }
+}
+
+fn release<K: Eq + Hash>(held: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = held.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            held.remove(key);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use postrider_domain::Timestamp;
 
     use super::*;
 
-    type Granted = Arc<Mutex<Vec<Permit>>>;
+    type Granted = Arc<Mutex<Vec<RequestPermit>>>;
 
     fn engine(slots: &Arc<RequestSlots>) -> (Arc<RequestPool>, Granted) {
         let granted = Granted::default();
@@ -242,5 +334,61 @@ mod tests {
         let granted = last.lock().pop();
         drop(granted);
         assert!(first.permit(endpoint, &workspace).is_some());
+    }
+
+    fn take_all(
+        slots: &mut FairShare<u32, &'static str>,
+        endpoint: u32,
+        of: &'static str,
+    ) -> usize {
+        (0..1000).take_while(|_| slots.take(endpoint, &of)).count()
+    }
+
+    #[test]
+    fn no_endpoint_holds_more_than_a_quarter_and_no_workspace_more_than_half() {
+        let mut slots = FairShare::new(16);
+        assert_eq!(take_all(&mut slots, 1, "a"), 4);
+        assert_eq!(take_all(&mut slots, 2, "a"), 4);
+        assert_eq!(take_all(&mut slots, 3, "a"), 0, "its workspace has half");
+        assert_eq!(take_all(&mut slots, 4, "b"), 4);
+        assert_eq!(take_all(&mut slots, 5, "c"), 4);
+        assert_eq!(take_all(&mut slots, 6, "d"), 0, "all are taken");
+        assert_eq!(slots.in_use(), 16);
+        // A slot of workspace `a` can go to its third endpoint, which waits longest.
+        assert_eq!(slots.give_back(1, &"a"), Some((3, "a")));
+        assert_eq!(slots.give_back(4, &"b"), Some((6, "d")));
+        assert_eq!(slots.give_back(5, &"c"), None, "nobody waits");
+        assert!(slots.take(4, &"b"));
+    }
+
+    #[test]
+    fn places_go_round() {
+        let mut slots = FairShare::new(4);
+        assert!(slots.take(1, &"a") && slots.take(2, &"b") && slots.take(3, &"c"));
+        assert!(slots.take(4, &"d"));
+        for (endpoint, of) in [(5, "e"), (6, "f"), (7, "g")] {
+            assert!(!slots.take(endpoint, &of) && !slots.take(endpoint, &of));
+        }
+        let mut held = (1, "a");
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            let next = slots.give_back(held.0, &held.1).unwrap();
+            // An endpoint that gave a slot back asks at once for another.
+            assert!(!slots.take(held.0, &held.1));
+            order.push(next.0);
+            held = next;
+        }
+        assert_eq!(order, [5, 6, 7, 1, 5, 6]);
+    }
+
+    #[test]
+    fn who_left_gets_nothing_and_blocks_nobody() {
+        let mut slots = FairShare::new(1);
+        assert!(slots.take(1, &"a"));
+        assert!(!slots.take(2, &"b") && !slots.take(3, &"c"));
+        slots.leave(2);
+        assert_eq!(slots.give_back(1, &"a"), Some((3, "c")));
+        assert_eq!(slots.give_back(3, &"c"), None);
+        assert_eq!(slots.in_use(), 0);
     }
 }

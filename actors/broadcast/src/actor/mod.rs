@@ -4,38 +4,32 @@
 //! records their outcomes, and writes them together with the next claim.
 
 mod claiming;
-mod judged;
-mod load;
-mod numbers;
 mod outbound;
 mod settling;
-mod writing;
+mod storage;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ractor::{ActorProcessingErr, ActorRef};
-
 use postrider_domain::{BroadcastId, NumberId};
-use postrider_number::capacity::HandedOver;
+use postrider_number::HandedOver;
 use postrider_runtime::supervise::LoadedActor;
 use postrider_store::Change;
+use ractor::{ActorProcessingErr, ActorRef};
 
-use crate::BroadcastOptions;
-use crate::budget::Aside;
-use crate::control::{Control, ControlError};
-use crate::daily_counts::Counted;
-use crate::entry::{BroadcastSlot, rest};
-use crate::failure_policy::{Verdict, verdict};
+use crate::control::{Control, ControlError, Verdict, verdict};
+use crate::daily_counts::FanoutCounts;
+use crate::entry::{BroadcastSlot, passivate};
 use crate::message::FanoutMessage;
 use crate::outcomes::{Failed, Mark};
-use crate::placement::Placed;
-use crate::plan::Plan;
-use crate::ports::BroadcastHost;
-use crate::record::{self, BroadcastPolicy, BroadcastStatus, Record};
-use crate::services::Services;
-use judged::Judged;
+use crate::placement::{Placements, RecipientsAside};
+use crate::plan::FanoutPlan;
+use crate::ports::{BroadcastHost, Services};
+use crate::record::{BroadcastPolicy, BroadcastStatus, Record};
+use crate::{BroadcastOptions, record};
+
 use outbound::OutboundMessages;
+use settling::FailureRate;
 
 /// The actor of one broadcast: what does not change while it runs.
 pub(crate) struct Fanout {
@@ -49,14 +43,14 @@ pub(crate) struct Fanout {
 }
 
 /// The actor's mutable state.
-pub(crate) struct Running {
+pub(crate) struct FanoutState {
     record: Record,
-    plan: Plan,
+    plan: FanoutPlan,
     /// The outcomes counted by day.
-    counted: Counted,
+    counted: FanoutCounts,
     outbound: OutboundMessages,
     /// The numbers of the messages in flight.
-    placed: Placed,
+    placed: Placements,
     /// The changes that note the numbers of claimed recipients. They are committed with the claim.
     noted: Vec<Change>,
     /// The provider's ids of messages whose outcomes are not written yet.
@@ -64,7 +58,7 @@ pub(crate) struct Running {
     /// Claimed recipients whose claim is not known to be durable. They must not be dispatched yet.
     claimed: Vec<u32>,
     /// Outcomes since the status changed, and the failures among them.
-    judged: Judged,
+    failure_rate: FailureRate,
     /// The count of the actor's wakes at its last read of the record.
     wakes: u64,
     /// Set if the numbers were asked to return the messages of a paused or ended broadcast.
@@ -72,21 +66,21 @@ pub(crate) struct Running {
     /// Set if its recipients are counted towards a budget.
     is_counted: bool,
     /// The recipients without room in a budget.
-    aside: Aside,
+    aside: RecipientsAside,
     /// The broadcast's numbers whose accounts do not have its template approved.
     unable: Vec<NumberId>,
     /// Set while the engine stops, so that nothing more may be claimed or dispatched.
     halted: bool,
 }
 
-impl Running {
+impl FanoutState {
     /// Returns whether the account of a number has the template approved, as far as is known.
     fn is_able(&self, number: NumberId) -> bool {
         !self.unable.contains(&number)
     }
 
     /// Returns the number that a message is with.
-    fn through(&self, index: u32) -> NumberId {
+    fn number_of(&self, index: u32) -> NumberId {
         self.placed.number(index).unwrap_or(self.record.number)
     }
 
@@ -112,10 +106,13 @@ impl Running {
 
 impl LoadedActor for Fanout {
     type Message = FanoutMessage;
-    type State = Running;
+    type State = FanoutState;
 
-    async fn start(&self, myself: &ActorRef<FanoutMessage>) -> Result<Running, ActorProcessingErr> {
-        let loaded = load::load(&self.services, &self.slot.workspace, self.id).await?;
+    async fn start(
+        &self,
+        myself: &ActorRef<FanoutMessage>,
+    ) -> Result<FanoutState, ActorProcessingErr> {
+        let loaded = storage::load(&self.services, &self.slot.workspace, self.id).await?;
         drop(myself.cast(FanoutMessage::Reload));
         Ok(loaded)
     }
@@ -124,7 +121,7 @@ impl LoadedActor for Fanout {
         &self,
         myself: &ActorRef<FanoutMessage>,
         message: FanoutMessage,
-        state: &mut Running,
+        state: &mut FanoutState,
     ) -> Result<(), ActorProcessingErr> {
         let mut write_all = false;
         match message {
@@ -141,8 +138,8 @@ impl LoadedActor for Fanout {
                 indices.into_iter().for_each(|index| state.settle(index, Mark::Retry, None));
             }
             FanoutMessage::ReportedFailed(indices) => {
-                indices.into_iter().for_each(|index| state.judged.reported_failed(index));
-                settling::judge(self, state).await;
+                indices.into_iter().for_each(|index| state.failure_rate.reported_failed(index));
+                settling::pause_if_too_many_failed(self, state).await;
             }
             FanoutMessage::NumberStopped(number, failure) => {
                 let is_last = state.record.numbers().any(|own| own == number)
@@ -184,13 +181,13 @@ impl LoadedActor for Fanout {
 
 impl Fanout {
     /// Reads the record again.
-    fn reload(&self, state: &mut Running) {
+    fn reload(&self, state: &mut FanoutState) {
         state.wakes = self.slot.wakes();
         let view = self.services.view.as_ref();
         // A record that cannot be read now is read at the next reload.
         if let Ok(Some(record)) = record::read(view, &self.slot.workspace, self.id) {
             if state.record.status != record.status {
-                state.judged.begin_again();
+                state.failure_rate.begin_again();
             }
             state.follow(record);
         }
@@ -198,12 +195,16 @@ impl Fanout {
 
     /// Requests a change of the broadcast's status from the workspace. Returns whether the change
     /// is durable. A failed change is retried with the next tick.
-    async fn control(&self, control: Control, state: &mut Running) -> bool {
+    async fn control(&self, control: Control, state: &mut FanoutState) -> bool {
         self.try_control(control, state).await.is_ok()
     }
 
     /// Requests the same, and returns the reason for a failure.
-    async fn try_control(&self, control: Control, state: &mut Running) -> Result<(), ControlError> {
+    async fn try_control(
+        &self,
+        control: Control,
+        state: &mut FanoutState,
+    ) -> Result<(), ControlError> {
         match self.host.control(&self.slot.workspace, self.id, control).await {
             Ok(record) => {
                 state.follow(record);
@@ -224,7 +225,7 @@ impl Fanout {
         &self,
         myself: &ActorRef<FanoutMessage>,
         write_all: bool,
-        state: &mut Running,
+        state: &mut FanoutState,
     ) -> Result<(), ActorProcessingErr> {
         if matches!(state.record.status, BroadcastStatus::Queued | BroadcastStatus::Scheduled) {
             // The next tick checks again.
@@ -253,7 +254,7 @@ impl Fanout {
             return Ok(());
         }
         // Nothing is in flight, and nothing is to be sent now.
-        if state.plan.is_dirty() && !writing::write(self, state).await {
+        if state.plan.is_dirty() && !storage::write(self, state).await {
             return Ok(());
         }
         if sending || state.record.status.is_over() {
@@ -261,14 +262,18 @@ impl Fanout {
                 (self.on_finished)();
                 myself.stop(None);
             }
-        } else if rest(&self.slot, state.wakes) {
+        } else if passivate(&self.slot, state.wakes) {
             myself.stop(None);
         }
         Ok(())
     }
 
     /// Claims and dispatches as long as the number has capacity.
-    async fn send(&self, write_all: bool, state: &mut Running) -> Result<(), ActorProcessingErr> {
+    async fn send(
+        &self,
+        write_all: bool,
+        state: &mut FanoutState,
+    ) -> Result<(), ActorProcessingErr> {
         let mut write = write_all && state.plan.is_dirty();
         loop {
             let sending = state.record.status == BroadcastStatus::Sending;
@@ -283,7 +288,7 @@ impl Fanout {
             if !(write || claimed || state.plan.has_final()) {
                 return Ok(());
             }
-            if !writing::write(self, state).await {
+            if !storage::write(self, state).await {
                 return Ok(());
             }
             write = false;
@@ -294,12 +299,12 @@ impl Fanout {
     }
 
     /// Pauses the broadcast for this reason if it is being sent.
-    async fn pause(&self, reason: impl Into<Box<str>>, state: &mut Running) {
+    async fn pause(&self, reason: impl Into<Box<str>>, state: &mut FanoutState) {
         settling::stop(self, Verdict::Pause(reason.into()), None, state).await;
     }
 
     /// Dispatches the claimed messages to the number. Their claim must be durable.
-    fn dispatch(&self, state: &mut Running) -> Result<(), ActorProcessingErr> {
+    fn dispatch(&self, state: &mut FanoutState) -> Result<(), ActorProcessingErr> {
         let give_up_at = self.services.clock.now().plus(self.services.give_up);
         let claimed = std::mem::take(&mut state.claimed);
         let store = self.services.view.as_ref();
@@ -312,7 +317,7 @@ impl Fanout {
     }
 
     /// Writes the known outcomes before the engine stops.
-    async fn flush(&self, drained: bool, state: &mut Running) {
+    async fn flush(&self, drained: bool, state: &mut FanoutState) {
         // Claimed messages that were not dispatched, or that the number did not send, were not
         // sent.
         self.give_up_claim(state);
@@ -321,7 +326,7 @@ impl Fanout {
             state.plan.settle_in_flight(Mark::Retry);
         }
         if state.plan.is_dirty() {
-            writing::write(self, state).await;
+            storage::write(self, state).await;
         }
     }
 }

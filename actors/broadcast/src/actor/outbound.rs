@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use crate::audience::{Segment, Variables};
-use crate::parameters::with_variables;
-use crate::record::{Record, SEGMENT, message_id};
 use postrider_channel::{Content, Origin, Outbound};
-use postrider_domain::template::TemplateName;
-use postrider_domain::template::parameters::{self, Filled};
+use postrider_domain::template::parameters::Filled;
+use postrider_domain::template::{TemplateName, parameters};
 use postrider_domain::{
     BroadcastId, NumberId, Phone, RenderedContent, TemplateContent, Timestamp, WorkspaceId,
 };
 use postrider_store::{StoreError, View};
+use serde_json::Value;
+
+use crate::audience::{Segment, Variables, with_variables};
+use crate::record::{Record, SEGMENT, message_id};
 
 /// The inputs from which the messages of one broadcast are made.
 pub(super) struct OutboundMessages {

@@ -3,22 +3,22 @@
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::NumberId;
 
-use super::{Fanout, Running};
-use crate::control::{Control, ControlError, TemplateRefusal};
-use crate::failure_policy::{Verdict, verdict};
+use super::{Fanout, FanoutState};
+use crate::BroadcastOptions;
+use crate::control::{Control, ControlError, TemplateRefusal, Verdict, verdict};
 use crate::outcomes::{Failed, Mark};
 use crate::record::BroadcastStatus;
 
 /// The consequences of some outcomes for the whole broadcast.
 #[derive(Default)]
-struct Stops {
+struct Consequences {
     /// The refusals of the template to numbers, each once, with the verdict if no other goes on.
     refusals: Vec<(TemplateRefusal, Verdict)>,
     /// The first verdict of any other kind.
     other: Option<Verdict>,
 }
 
-impl Stops {
+impl Consequences {
     /// Returns the consequences of outcomes of messages that left `through` these numbers.
     fn of(
         outcomes: &[(u32, FinalOutcome)],
@@ -44,11 +44,12 @@ impl Stops {
 pub(super) async fn apply_outcomes(
     fanout: &Fanout,
     outcomes: Vec<(u32, FinalOutcome)>,
-    state: &mut Running,
+    state: &mut FanoutState,
 ) {
     fanout.give_back_unsent(&outcomes, state);
     let personal = state.record.personal;
-    let Stops { refusals, other } = Stops::of(&outcomes, personal, |index| state.through(index));
+    let Consequences { refusals, other } =
+        Consequences::of(&outcomes, personal, |index| state.number_of(index));
     let mut passed_on = Vec::new();
     for (refusal, verdict) in refusals {
         if stop(fanout, verdict, Some(refusal), state).await {
@@ -72,7 +73,7 @@ pub(super) async fn apply_outcomes(
                 (Mark::Failed, Some(late))
             }
             FinalOutcome::Failed(failure) => {
-                let refusal = TemplateRefusal::of(&failure, state.through(index), personal);
+                let refusal = TemplateRefusal::of(&failure, state.number_of(index), personal);
                 let is_passed_on = refusal.is_some_and(|it| passed_on.contains(&it));
                 let pauses = matches!(verdict(&failure, personal), Some(Verdict::Pause(_)));
                 match is_passed_on || pauses {
@@ -81,7 +82,7 @@ pub(super) async fn apply_outcomes(
                 }
             }
         };
-        state.judged.outcome(index, mark);
+        state.failure_rate.outcome(index, mark);
         state.settle(index, mark, failed);
     }
     if !passed_on.is_empty() {
@@ -89,13 +90,13 @@ pub(super) async fn apply_outcomes(
     }
     match other {
         Some(verdict) => drop(stop(fanout, verdict, None, state).await),
-        None => judge(fanout, state).await,
+        None => pause_if_too_many_failed(fanout, state).await,
     }
 }
 
 /// Pauses the broadcast if too many messages fail.
-pub(super) async fn judge(fanout: &Fanout, state: &mut Running) {
-    let too_many = state.judged.too_many_failed(&fanout.options);
+pub(super) async fn pause_if_too_many_failed(fanout: &Fanout, state: &mut FanoutState) {
+    let too_many = state.failure_rate.too_many_failed(&fanout.options);
     if let Some(reason) = too_many.filter(|_| !state.plan.is_done()) {
         fanout.pause(reason, state).await;
     }
@@ -107,7 +108,7 @@ pub(super) async fn stop(
     fanout: &Fanout,
     verdict: Verdict,
     refusal: Option<TemplateRefusal>,
-    state: &mut Running,
+    state: &mut FanoutState,
 ) -> bool {
     let status = state.record.status;
     let control = match verdict {
@@ -128,6 +129,83 @@ const fn may_go_on(done: &Result<(), ControlError>, status: BroadcastStatus) -> 
         Ok(()) => !status.is_over(),
         Err(ControlError::Unavailable(_)) => true,
         Err(_) => false,
+    }
+}
+
+/// The outcomes since the status of a broadcast last changed, and the failures among them.
+///
+/// A failure counts however it was reported: in the answer to the message, or by a later report on
+/// a message that had been accepted.
+#[derive(Debug, Default)]
+pub(super) struct FailureRate {
+    outcomes: u32,
+    failed: u32,
+    /// The recipients whose messages were accepted and are not reported as failed.
+    accepted: RecipientSet,
+    /// The recipients whose messages are reported as failed. A report may overtake the answer.
+    reported: RecipientSet,
+}
+
+impl FailureRate {
+    /// Records the outcome of the message to the recipient at this index.
+    pub(super) fn outcome(&mut self, index: u32, mark: Mark) {
+        self.outcomes += 1;
+        match mark {
+            Mark::Failed => self.failed += 1,
+            Mark::Sent | Mark::Held | Mark::Unknown if self.reported.has(index) => self.failed += 1,
+            Mark::Sent | Mark::Held | Mark::Unknown => self.accepted.set(index, true),
+            Mark::Claimed | Mark::Retry | Mark::OptedOut => {}
+        }
+    }
+
+    /// Records a report that the message to the recipient at this index failed.
+    pub(super) fn reported_failed(&mut self, index: u32) {
+        if self.accepted.has(index) {
+            self.accepted.set(index, false);
+            self.failed += 1;
+        }
+        self.reported.set(index, true);
+    }
+
+    /// Resets the counts after a change of the status: earlier outcomes do not count any more.
+    pub(super) fn begin_again(&mut self) {
+        let reported = std::mem::take(&mut self.reported);
+        *self = Self { reported, ..Self::default() };
+    }
+
+    /// Returns the reason for a pause, if too many of the outcomes are failures.
+    pub(super) fn too_many_failed(&self, options: &BroadcastOptions) -> Option<Box<str>> {
+        let Self { outcomes, failed, .. } = *self;
+        let percent = u64::from(options.pause_failure_percent);
+        let too_many = percent > 0
+            && outcomes >= options.pause_failure_min
+            && u64::from(failed) * 100 > u64::from(outcomes) * percent;
+        too_many.then(|| format!("{failed} of {outcomes} messages failed").into())
+    }
+}
+
+/// A set of recipients: one bit for each, up to the last one in the set.
+#[derive(Debug, Default)]
+struct RecipientSet(Vec<u64>);
+
+impl RecipientSet {
+    const fn of(index: u32) -> (usize, u64) {
+        ((index / u64::BITS) as usize, 1 << (index % u64::BITS))
+    }
+
+    fn has(&self, index: u32) -> bool {
+        let (word, bit) = Self::of(index);
+        self.0.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+
+    fn set(&mut self, index: u32, is_in: bool) {
+        let (word, bit) = Self::of(index);
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        if let Some(bits) = self.0.get_mut(word) {
+            *bits = if is_in { *bits | bit } else { *bits & !bit };
+        }
     }
 }
 
@@ -161,7 +239,7 @@ mod tests {
         let classes = [TemplatePaused, SpamLimit, TemplateDisabled, Permanent, Template, Template];
         let outcomes: Vec<_> = (0..).zip(classes.map(failed)).collect();
         let number = |index: u32| NumberId::from_bytes([index as u8 / 2; 16]);
-        let stops = Stops::of(&outcomes, false, number);
+        let stops = Consequences::of(&outcomes, false, number);
         let refusals: Vec<_> = stops.refusals.iter().map(|(refusal, _)| *refusal).collect();
         let refusal = |index, status| TemplateRefusal { number: number(index), status };
         let statuses = [TemplateStatus::Paused, TemplateStatus::Disabled].map(Some);
@@ -176,9 +254,46 @@ mod tests {
         let outcomes = [(0, FinalOutcome::Failed(refused))];
         let number = |_| NumberId::from_bytes([1; 16]);
         for (personal, expected) in [(true, 0), (false, 1)] {
-            let stops = Stops::of(&outcomes, personal, number);
+            let stops = Consequences::of(&outcomes, personal, number);
             assert_eq!(stops.refusals.len(), expected, "{personal}");
             assert!(stops.other.is_none());
         }
+    }
+
+    fn options() -> BroadcastOptions {
+        BroadcastOptions { pause_failure_min: 4, ..BroadcastOptions::default() }
+    }
+
+    #[test]
+    fn a_failure_counts_once_however_it_is_reported() {
+        let mut rate = FailureRate::default();
+        rate.outcome(0, Mark::Sent);
+        rate.reported_failed(0);
+        rate.reported_failed(0);
+        rate.outcome(1, Mark::Failed);
+        rate.reported_failed(1);
+        assert_eq!((rate.outcomes, rate.failed), (2, 2));
+        // The report has overtaken the answer.
+        rate.reported_failed(70);
+        assert_eq!(rate.failed, 2);
+        rate.outcome(70, Mark::Sent);
+        assert_eq!(rate.too_many_failed(&options()), None, "too few are judged");
+        rate.outcome(3, Mark::Retry);
+        assert_eq!(rate.too_many_failed(&options()).as_deref(), Some("3 of 4 messages failed"));
+        for index in [4, 5] {
+            rate.outcome(index, Mark::Unknown);
+        }
+        assert_eq!(rate.too_many_failed(&options()), None, "half is not more than half");
+    }
+
+    #[test]
+    fn what_was_before_a_change_of_status_does_not_count() {
+        let mut rate = FailureRate::default();
+        (0..8).for_each(|index| rate.outcome(index, Mark::Sent));
+        rate.begin_again();
+        (0..8).for_each(|index| rate.reported_failed(index));
+        assert_eq!((rate.outcomes, rate.failed), (0, 0));
+        (8..12).for_each(|index| rate.outcome(index, Mark::Sent));
+        assert_eq!(rate.too_many_failed(&options()), None);
     }
 }

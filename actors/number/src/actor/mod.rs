@@ -1,36 +1,32 @@
 //! A number's actor turns messages into calls of the channel, and outcomes into reports.
+//!
+//! An idle actor passivates itself, and passes later messages to its successor.
 
-mod claims;
-mod figures;
-mod hand_back;
-mod rest;
+mod reporting;
 mod sending;
-mod span;
 mod state;
+mod withdrawal;
 
 use std::sync::Arc;
-
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use std::sync::atomic::Ordering;
 
 use postrider_channel::outcome::FinalOutcome;
-use postrider_channel::{AttemptOutcome, Failure, Origin, Outbound};
-use postrider_domain::{BroadcastId, NumberId, RequestId, WorkspaceId};
+use postrider_channel::{AttemptOutcome, Origin, Outbound};
+use postrider_domain::{NumberId, Timestamp, WorkspaceId};
 use postrider_runtime::clock::{Clock, Stopwatch};
 use postrider_runtime::flow::Rate;
 use postrider_runtime::hold::Hold;
 use postrider_runtime::trace::Traces;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use crate::connections::Connections;
-use crate::entry::NumberSlot;
+use crate::entry::{NumberSlot, REST_AFTER};
+use crate::figures::OutcomeCounts;
 use crate::message::NumberMessage;
-use crate::metrics::OutcomeCounts;
-use crate::notices::NumberNotice;
-use crate::ports::Outcomes;
-use crate::providers::Connected;
-use crate::queue::Attempt;
-use crate::reporter::Reporter;
+use crate::ports::{NumberNotice, OutcomeReporter, Outcomes};
+use crate::providers::{Connected, NumberConnections};
+use crate::queue::SendAttempt;
 
-use self::state::State;
+use state::State;
 
 /// The actor of one number. Its mutable state is in [`State`].
 pub(crate) struct NumberActor {
@@ -41,8 +37,8 @@ pub(crate) struct NumberActor {
     pub(crate) clock: Clock,
     pub(crate) hold: Hold,
     pub(crate) traces: Traces,
-    pub(crate) connections: Arc<Connections>,
-    pub(crate) reporter: Arc<Reporter>,
+    pub(crate) connections: Arc<NumberConnections>,
+    pub(crate) reporter: Arc<OutcomeReporter>,
     pub(crate) outcomes: Arc<OutcomeCounts>,
     /// Passes on a message that has reached an actor which passivates itself.
     pub(crate) to_successor: Box<dyn Fn(NumberMessage) + Send + Sync>,
@@ -69,7 +65,7 @@ impl Actor for NumberActor {
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
         if state.resting {
-            rest::pass_on(self, &myself, message);
+            self.pass_to_successor(&myself, message);
             return Ok(());
         }
         let asked_to_rest = matches!(message, NumberMessage::Rest);
@@ -80,7 +76,7 @@ impl Actor for NumberActor {
         self.send_ready(&myself, state);
         self.report_outcomes(state);
         self.report_recipients(state);
-        hand_back::report(self, state);
+        self.report_handed_back(state);
         if state.closed && state.in_flight.is_empty() {
             myself.stop(None);
         }
@@ -91,9 +87,9 @@ impl Actor for NumberActor {
             done.send(()).ok();
             myself.stop(None);
         }
-        rest::note_rest(self, state);
+        self.publish_idle_time(state);
         if asked_to_rest {
-            rest::rest(self, &myself, state);
+            self.passivate(&myself, state);
         }
         Ok(())
     }
@@ -130,11 +126,9 @@ impl NumberActor {
             NumberMessage::Fault(failure) => self.fault(failure, false, state),
             NumberMessage::Reconnected => self.reconnected(state),
             NumberMessage::Withdraw(broadcast) => self.withdraw(broadcast, state),
-            NumberMessage::HandBack(wanted) => hand_back::take(wanted, state),
+            NumberMessage::HandBack(wanted) => withdrawal::hand_back(wanted, state),
             // The asker may not wait any more.
-            NumberMessage::Figures(reply) => {
-                drop(reply.send(figures::figures(state, self.clock.now())))
-            }
+            NumberMessage::Figures(reply) => drop(reply.send(state.figures(self.clock.now()))),
             NumberMessage::WithdrawCode(request) => self.withdraw_code(request, state),
             // The code after the match handles these.
             NumberMessage::Rest | NumberMessage::Rested | NumberMessage::Released => {}
@@ -169,7 +163,7 @@ impl NumberActor {
     /// Handles the outcome of a call that took time.
     fn call_returned(
         &self,
-        attempt: Attempt,
+        attempt: SendAttempt,
         watch: &Stopwatch,
         outcome: AttemptOutcome,
         state: &mut State,
@@ -199,64 +193,10 @@ impl NumberActor {
         }
     }
 
-    /// Fails all waiting messages of a disconnected number, and returns messages of broadcasts.
-    fn fail_everything(&self, state: &mut State) {
-        let delayed = std::mem::take(&mut state.delayed).into_values();
-        let delayed = delayed.chain(state.claim_queue.drain());
-        let waiting = state.queue.drain().chain(delayed).chain(state.recipients.drain());
-        let waiting = waiting.collect();
-        for attempt in self.return_to_broadcasts(waiting, state) {
-            self.finish(&attempt, FinalOutcome::Failed(Failure::permanent(None)), state);
-        }
-    }
-
-    /// Takes a broadcast's messages out of every queue and returns them, in order.
-    fn withdraw(&self, broadcast: BroadcastId, state: &mut State) {
-        let is_its = |attempt: &Attempt| {
-            attempt.broadcast_recipient().is_some_and(|(other, _)| other == broadcast)
-        };
-        let mut out = state.recipients.take(&is_its);
-        out.extend(state.queue.take_bulk(&is_its));
-        let delayed = state.delayed.extract_if(.., |_, attempt| is_its(attempt));
-        out.extend(delayed.map(|(_, attempt)| attempt));
-        out.sort_unstable_by_key(|attempt| attempt.sequence);
-        self.return_to_broadcasts(out, state);
-    }
-
-    /// Takes the waiting messages of a request for a code out of every queue, and finishes them.
-    fn withdraw_code(&self, request: RequestId, state: &mut State) {
-        let is_its = |attempt: &Attempt| matches!(attempt.message.origin, Origin::Otp { request_id, .. } if request_id == request);
-        let mut out = state.recipients.take(&is_its);
-        out.extend(state.queue.take_first(&is_its));
-        let delayed = state.delayed.extract_if(.., |_, attempt| is_its(attempt));
-        out.extend(delayed.map(|(_, attempt)| attempt));
-        for mut attempt in out {
-            state.cancel_trial(&mut attempt);
-            self.finish(&attempt, FinalOutcome::NotSentInTime, state);
-        }
-    }
-
-    /// Returns messages of broadcasts that the channel certainly did not accept to them. Returns
-    /// the messages that belong to no broadcast.
-    fn return_to_broadcasts(&self, attempts: Vec<Attempt>, state: &mut State) -> Vec<Attempt> {
-        let (mut others, mut returned) = (Vec::new(), Vec::new());
-        for attempt in attempts {
-            let Some(recipient) = attempt.broadcast_recipient() else {
-                others.push(attempt);
-                continue;
-            };
-            returned.push(recipient);
-            state.ledger.left(&attempt.message);
-            state.requeue_released_by(&attempt);
-        }
-        self.reporter.withdrawn(returned);
-        others
-    }
-
     /// Gives a message its final outcome.
-    fn finish(&self, attempt: &Attempt, settled: FinalOutcome, state: &mut State) {
+    fn finish(&self, attempt: &SendAttempt, settled: FinalOutcome, state: &mut State) {
         state.requeue_released_by(attempt);
-        state.ledger.left(&attempt.message);
+        state.ledger.remove(&attempt.message);
         self.collect_outcome(&attempt.message, settled, state);
     }
 
@@ -310,6 +250,61 @@ impl NumberActor {
         if let Some(sink) = self.reporter.sink() {
             let outcomes = Outcomes { number: self.number, settled, ack_to: ticket };
             sink.settled(workspace, outcomes);
+        }
+    }
+
+    /// Publishes the time since which the number has been idle.
+    fn publish_idle_time(&self, state: &mut State) {
+        let since = match (state.has_nothing_to_do(), state.idle_since) {
+            (false, _) => None,
+            (true, None) => Some(self.clock.now()),
+            (true, since) => since,
+        };
+        if since != state.idle_since {
+            state.idle_since = since;
+            let since = since.map_or(0, Timestamp::as_millis);
+            self.slot.idle_since_ms.store(since, Ordering::Release);
+        }
+    }
+
+    /// Passivates the actor if it is still idle. It stops once it has passed on the messages that
+    /// were in its mailbox.
+    fn passivate(&self, myself: &ActorRef<NumberMessage>, state: &mut State) {
+        let now = self.clock.now();
+        let long = state.idle_since.is_some_and(|since| since.plus(REST_AFTER) <= now);
+        if !long || !self.slot.rest_if(|entry| entry.waiting.lock().is_empty()) {
+            return;
+        }
+        state.resting = true;
+        self.slot.idle_since_ms.store(0, Ordering::Release);
+        self.slot.capacity.set(0);
+        // Each message that was cast while the actor was live precedes this one in the mailbox.
+        drop(myself.cast(NumberMessage::Rested));
+    }
+
+    /// Handles a message to an actor that has passivated itself. Work goes to the successor.
+    fn pass_to_successor(&self, myself: &ActorRef<NumberMessage>, message: NumberMessage) {
+        match message {
+            NumberMessage::Rested | NumberMessage::Close => myself.stop(None),
+            // The engine stops, and the channel has no message. The asker may not wait any more.
+            NumberMessage::Drain(done) => drop(done.send(())),
+            message @ (NumberMessage::Dispatch(_)
+            | NumberMessage::Recover(_)
+            | NumberMessage::ReportUnknown(_)
+            | NumberMessage::Fault(_)
+            | NumberMessage::Withdraw(_)
+            | NumberMessage::WithdrawCode(_)) => (self.to_successor)(message),
+            // Nothing was claimed or reported, and the channel has no message. A successor reads
+            // its connection when it starts.
+            NumberMessage::Acked(_)
+            | NumberMessage::Granted(_)
+            | NumberMessage::Done(..)
+            | NumberMessage::Wake(_)
+            | NumberMessage::Reconnected
+            | NumberMessage::Figures(_)
+            | NumberMessage::HandBack(_)
+            | NumberMessage::Rest
+            | NumberMessage::Released => {}
         }
     }
 }

@@ -1,26 +1,34 @@
-//! Chooses the next message to send, and handles the channel's outcomes.
+//! Chooses the next message to send, calls the channel, and handles its outcomes.
+//!
+//! A single message is sent only after its workspace has made a claim to it durable. A claim says
+//! that the message may have been sent. After a crash the outcome of claimed messages is unknown,
+//! and all others are sent.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-
-use ractor::ActorRef;
 
 use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{
-    Acceptance, AttemptOutcome, Failure, FailureClass, Lane, Origin, Throttle, Trouble,
+    Acceptance, AttemptOutcome, Channel, Failure, FailureClass, Lane, Origin, Outbound, Sending,
+    Throttle, Trouble,
 };
 use postrider_domain::{PartyNames, Timestamp};
 use postrider_runtime::clock::Stopwatch;
 use postrider_runtime::flow::{Backoff, Passage, Trip, jittered};
 use postrider_runtime::hold::TENURE_AGAIN_AFTER;
 use postrider_runtime::random;
+use postrider_runtime::trace::{Span, SpanKind};
+use ractor::ActorRef;
 
+use super::NumberActor;
 use super::state::State;
-use super::{NumberActor, figures, span};
+use crate::figures::NumberError;
 use crate::message::NumberMessage;
-use crate::notices::{NumberNotice, Recipient};
-use crate::panic_guard::GuardedCall;
-use crate::queue::Attempt;
+use crate::ports::{Claims, NumberNotice, Recipient};
+use crate::queue::SendAttempt;
 use crate::throttle::Pause;
 
 /// The wait before the retry of a message that the channel did not accept.
@@ -34,6 +42,8 @@ const RESERVE: Duration = Duration::from_millis(100);
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
 /// The minimum interval between checks of all waiting messages for expiry.
 const EXPIRY_EVERY: Duration = Duration::from_secs(1);
+/// The maximum number of claims that end in one commit of the workspace.
+const RELEASED_MAX: usize = 1000;
 
 impl NumberActor {
     /// Sends the messages that may be sent now, and sets the timer for the next ones.
@@ -79,7 +89,7 @@ impl NumberActor {
     /// Publishes the number's figures, with `free` as the capacity for single messages.
     fn publish(&self, free: usize, now: Timestamp, state: &mut State) {
         self.slot.note_down(state.breaker.open_until(), now);
-        figures::note_state(state, now);
+        state.note_state(now);
         self.slot.queue.store(state.unanswered(), Ordering::Relaxed);
         self.slot.in_flight.store(state.in_flight_or_claiming(), Ordering::Relaxed);
         state.release_waiting();
@@ -108,7 +118,7 @@ impl NumberActor {
     fn claim_or_send(
         &self,
         myself: &ActorRef<NumberMessage>,
-        attempt: Attempt,
+        attempt: SendAttempt,
         now: Timestamp,
         state: &mut State,
     ) {
@@ -126,18 +136,51 @@ impl NumberActor {
         }
     }
 
+    /// Sends the claimed messages. They are queued again if the channel has paused or failed
+    /// meanwhile, or nothing may leave the engine now.
+    fn send_claimed(&self, myself: &ActorRef<NumberMessage>, now: Timestamp, state: &mut State) {
+        while let Some(mut attempt) = state.claim_queue.pop() {
+            if attempt.message.give_up_at <= now {
+                state.cancel_trial(&mut attempt);
+                self.finish(&attempt, FinalOutcome::NotSentInTime, state);
+                continue;
+            }
+            let paused = state.paused_until(now).is_some();
+            let closed = !attempt.trial && state.breaker.passage(now) != Passage::Open;
+            if paused || closed || !self.hold.lets_out() {
+                state.cancel_trial(&mut attempt);
+                state.requeue(attempt);
+                continue;
+            }
+            if let Some(attempt) = state.hold_if_recipient_waits(attempt) {
+                self.send(myself, attempt, state);
+            }
+        }
+    }
+
+    /// Requests claims from the workspace, and reports the claims that have ended.
+    fn report_claims(&self, state: &mut State) {
+        let requested = state.claim_queue.request(self.clock.now());
+        let mut released = std::mem::take(&mut state.released);
+        let Some(sink) = self.reporter.sink() else { return };
+        let report = |released, asked| {
+            sink.claims(&self.workspace, Claims { number: self.number, released, asked });
+        };
+        while released.len() > RELEASED_MAX {
+            report(released.split_off(released.len() - RELEASED_MAX), None);
+        }
+        if requested.is_some() || !released.is_empty() {
+            report(released, requested);
+        }
+    }
+
     /// Calls the channel. If its outcome is ready at once, no task is spawned.
-    pub(super) fn send(
-        &self,
-        myself: &ActorRef<NumberMessage>,
-        mut attempt: Attempt,
-        state: &mut State,
-    ) {
+    fn send(&self, myself: &ActorRef<NumberMessage>, mut attempt: SendAttempt, state: &mut State) {
         attempt.connection = state.connection;
-        let span = span::begin(self, &attempt);
+        let span = begin_span(self, &attempt);
         match GuardedCall::start(state.connected.channel.as_ref(), attempt.message.clone()) {
             Ok(outcome) => {
-                span::end(span, &outcome);
+                end_span(span, &outcome);
                 self.handle_outcome(attempt, outcome, state);
             }
             Err(sending) => {
@@ -146,7 +189,7 @@ impl NumberActor {
                 let myself = myself.clone();
                 drop(tokio::spawn(async move {
                     let outcome = sending.await;
-                    span::end(span, &outcome);
+                    end_span(span, &outcome);
                     // If the actor has died, everything is dispatched again to its successor.
                     drop(myself.cast(NumberMessage::Done(Box::new(attempt), watch, outcome)));
                 }));
@@ -157,14 +200,14 @@ impl NumberActor {
     /// Handles the outcome of one attempt.
     pub(super) fn handle_outcome(
         &self,
-        mut attempt: Attempt,
+        mut attempt: SendAttempt,
         outcome: AttemptOutcome,
         state: &mut State,
     ) {
         // An outcome of an earlier channel of the number does not concern the present one.
         let is_current = attempt.connection == state.connection;
         let trial = std::mem::take(&mut attempt.trial) && is_current;
-        self.watch_codes(&attempt, &outcome, state);
+        self.note_unrecognized(&attempt, &outcome, state);
         match outcome {
             AttemptOutcome::Failed(failure) if failure.class == FailureClass::Account => {
                 if is_current {
@@ -181,13 +224,13 @@ impl NumberActor {
                 self.finish(&attempt, FinalOutcome::Unknown, state);
             }
             AttemptOutcome::SentAs(mut acceptance) => {
-                self.known_as(&attempt, std::mem::take(&mut acceptance.known_as), state);
+                self.note_names(&attempt, std::mem::take(&mut acceptance.known_as), state);
                 self.accepted(&attempt, acceptance, trial, state);
             }
             AttemptOutcome::Sent => self.accepted(&attempt, Acceptance::default(), trial, state),
             AttemptOutcome::Failed(failure) => {
                 self.channel_answered(trial, state);
-                figures::note_error(self, &failure);
+                self.note_error(&failure);
                 // The workspace itself reads it from the outcome of a single message.
                 let of_broadcast = attempt.message.origin.lane() == Lane::Bulk;
                 if failure.class == FailureClass::OptedOut
@@ -201,10 +244,16 @@ impl NumberActor {
         }
     }
 
+    /// Stores an error of the channel for later reports.
+    fn note_error(&self, failure: &Failure) {
+        let error = NumberError::of(failure, self.clock.now());
+        *self.slot.last_error.lock() = Some(error);
+    }
+
     /// Notes the provider's names of a recipient, unless they were reported lately. The ids of a
     /// broadcast's recipients come with the reports on its messages at no cost. Here they would
     /// cost a commit for some hundreds.
-    fn known_as(&self, attempt: &Attempt, mut known_as: PartyNames, state: &mut State) {
+    fn note_names(&self, attempt: &SendAttempt, mut known_as: PartyNames, state: &mut State) {
         let to = &attempt.message.to;
         if attempt.message.origin.lane() == Lane::Bulk {
             known_as.user_id = None;
@@ -217,7 +266,12 @@ impl NumberActor {
     }
 
     /// Notifies the operator of an unknown code, once several recipients have it.
-    fn watch_codes(&self, attempt: &Attempt, outcome: &AttemptOutcome, state: &mut State) {
+    fn note_unrecognized(
+        &self,
+        attempt: &SendAttempt,
+        outcome: &AttemptOutcome,
+        state: &mut State,
+    ) {
         if state.unrecognized.take(&attempt.message.to, outcome)
             && let AttemptOutcome::Failed(failure) = outcome
         {
@@ -231,12 +285,18 @@ impl NumberActor {
     }
 
     /// Handles an acceptance by the channel.
-    fn accepted(&self, attempt: &Attempt, acceptance: Acceptance, trial: bool, state: &mut State) {
+    fn accepted(
+        &self,
+        attempt: &SendAttempt,
+        acceptance: Acceptance,
+        trial: bool,
+        state: &mut State,
+    ) {
         let shared = [&*state.connected.app_pause, &*state.connected.account_pause];
         shared.into_iter().chain([&state.pause]).for_each(Pause::accepted);
         self.channel_answered(trial, state);
         let now = self.clock.now();
-        state.ledger.sent(now);
+        state.ledger.count_sent(now);
         if !matches!(attempt.message.origin, Origin::Otp { .. }) {
             self.slot.accepted.note(now);
         }
@@ -255,7 +315,7 @@ impl NumberActor {
     /// Stops sending: the account cannot send, and all messages wait.
     pub(super) fn fault(&self, failure: Failure, trial: bool, state: &mut State) {
         let new = state.breaker.stop(self.clock.now(), trial);
-        figures::note_error(self, &failure);
+        self.note_error(&failure);
         if let (true, Some(sink)) = (new || trial, self.reporter.sink()) {
             sink.stopped(self.number, &failure);
         }
@@ -271,7 +331,7 @@ impl NumberActor {
     /// Queues a message again whose rate the provider limits, and pauses the throttled scope.
     fn throttled(
         &self,
-        mut attempt: Attempt,
+        mut attempt: SendAttempt,
         scope: Throttle,
         after: Option<Duration>,
         trial: bool,
@@ -297,7 +357,7 @@ impl NumberActor {
     /// Schedules the retry of a message that the channel did not accept.
     fn not_accepted(
         &self,
-        mut attempt: Attempt,
+        mut attempt: SendAttempt,
         after: Option<Duration>,
         trial: bool,
         state: &mut State,
@@ -391,10 +451,74 @@ impl State {
     }
 
     /// Holds a message without a claim if its recipient is throttled. Returns it if it may be sent.
-    pub(super) fn hold_if_recipient_waits(&mut self, mut attempt: Attempt) -> Option<Attempt> {
+    fn hold_if_recipient_waits(&mut self, mut attempt: SendAttempt) -> Option<SendAttempt> {
         if self.recipients.must_wait(&attempt) {
             self.release(&mut attempt);
         }
         self.recipients.admit(attempt)
+    }
+}
+
+/// A call of a channel that has not returned yet. If the channel panics, the outcome is unknown and
+/// the number continues.
+struct GuardedCall(Sending);
+
+impl GuardedCall {
+    /// Hands a message to the channel. Returns the outcome if it is ready at once, else a future of
+    /// it.
+    fn start(channel: &dyn Channel, message: Outbound) -> Result<AttemptOutcome, Self> {
+        let Some(sending) = guarded(|| channel.send(message)) else {
+            return Ok(AttemptOutcome::Unknown);
+        };
+        let mut called = Self(sending);
+        match Pin::new(&mut called).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => Ok(outcome),
+            Poll::Pending => Err(called),
+        }
+    }
+}
+
+impl Future for GuardedCall {
+    type Output = AttemptOutcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<AttemptOutcome> {
+        // Ready, so a call that has panicked is not polled again.
+        guarded(|| self.0.as_mut().poll(context)).unwrap_or(Poll::Ready(AttemptOutcome::Unknown))
+    }
+}
+
+/// Returns the result of `call`, or `None` if it panics.
+fn guarded<T>(call: impl FnOnce() -> T) -> Option<T> {
+    let result = catch_unwind(AssertUnwindSafe(call));
+    if result.is_err() {
+        // The panic's message may contain parts of the message, so it is not logged here; the
+        // panic hook has written it to the output of the process.
+        tracing::error!("a channel panicked; the outcome of the message is unknown");
+    }
+    result.ok()
+}
+
+/// Starts the span, if the request of the message is traced.
+fn begin_span(actor: &NumberActor, attempt: &SendAttempt) -> Option<Span> {
+    let context = actor.traces.of(|| attempt.message.origin.trace_subject())?;
+    let mut span = actor.traces.below(context, "hand-over", SpanKind::Client)?;
+    span.set("postrider.number_id", actor.number.to_string());
+    span.set("postrider.retries", i64::from(attempt.retries));
+    Some(span)
+}
+
+/// Ends the span with the channel's answer.
+fn end_span(span: Option<Span>, outcome: &AttemptOutcome) {
+    let Some(mut span) = span else { return };
+    let (name, has_failed) = match outcome {
+        AttemptOutcome::Sent | AttemptOutcome::SentAs(_) => ("sent", false),
+        AttemptOutcome::Failed(_) => ("failed", true),
+        AttemptOutcome::Throttled { .. } => ("throttled", false),
+        AttemptOutcome::Retry { .. } => ("not_accepted", false),
+        AttemptOutcome::Unknown => ("unknown", true),
+    };
+    span.set("postrider.outcome", name);
+    if has_failed {
+        span.fail();
     }
 }

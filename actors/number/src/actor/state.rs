@@ -4,25 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use tokio::sync::oneshot;
-
 use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Origin, Outbound};
 use postrider_domain::{MessageId, Timestamp, WorkspaceId};
-use postrider_runtime::flow::{CircuitBreaker, GradientLimit, Rate, TokenBucket};
+use postrider_runtime::flow::{CircuitBreaker, GradientLimit, Rate, TokenBucket, Trip};
 use postrider_runtime::timer::Timer;
+use tokio::sync::oneshot;
 
-use crate::capacity::{HandedOver, Reservation};
-use crate::claim_queue::ClaimQueue;
-use crate::figures::Ledger;
-use crate::notices::{Recipient, ReportedNames};
-use crate::ports::Granted;
+use super::reporting::{ReportedNames, Unacked, Unrecognized};
+use crate::entry::Reservation;
+use crate::figures::{FigureLedger, NumberFigures, NumberState};
+use crate::message::HandedOver;
+use crate::ports::{Granted, Recipient};
 use crate::providers::Connected;
-use crate::queue::{Attempt, SendQueue};
-use crate::recipient_backoff::RecipientBackoff;
-use crate::throttle::Pause;
-use crate::unacked::Unacked;
-use crate::unrecognized::Unrecognized;
+use crate::queue::{ClaimQueue, SendAttempt, SendQueue};
+use crate::throttle::{Pause, RecipientBackoff};
 
 /// The mutable state of a number's actor. It is lost when the actor dies.
 pub(crate) struct State {
@@ -33,7 +29,7 @@ pub(crate) struct State {
     /// Messages that can be sent. Each is a pending request of a workspace, and those are bounded.
     pub(super) queue: SendQueue,
     /// Messages to be retried, by the earliest time of the retry and their sequence.
-    pub(super) delayed: BTreeMap<(Timestamp, u64), Attempt>,
+    pub(super) delayed: BTreeMap<(Timestamp, u64), SendAttempt>,
     /// Messages whose recipient is throttled.
     pub(super) recipients: RecipientBackoff,
     /// Messages that wait for a durable claim; the next step is the channel.
@@ -67,7 +63,7 @@ pub(crate) struct State {
     pub(super) handed_back: Vec<Outbound>,
     pub(super) unrecognized: Unrecognized,
     /// The figures that are reported of the number.
-    pub(super) ledger: Ledger,
+    pub(super) ledger: FigureLedger,
     /// Answered when the last message in flight has its outcome.
     pub(super) draining: Option<oneshot::Sender<()>>,
     pub(super) closed: bool,
@@ -103,7 +99,7 @@ impl State {
             reported_names: ReportedNames::default(),
             handed_back: Vec::new(),
             unrecognized: Unrecognized::default(),
-            ledger: Ledger::default(),
+            ledger: FigureLedger::default(),
             draining: None,
             closed: false,
             idle_since: None,
@@ -114,7 +110,7 @@ impl State {
     /// Queues a new message.
     pub(super) fn push(&mut self, handed: HandedOver) {
         self.expect_expiry(handed.message.give_up_at);
-        self.ledger.entered(&handed.message);
+        self.ledger.add(&handed.message);
         self.queue.push(handed.message, handed.place.is_some());
         self.reservations.extend(handed.place);
     }
@@ -126,14 +122,14 @@ impl State {
     }
 
     /// Queues a message again at its old place, without a claim.
-    pub(super) fn requeue(&mut self, mut attempt: Attempt) {
+    pub(super) fn requeue(&mut self, mut attempt: SendAttempt) {
         self.release(&mut attempt);
         self.expect_expiry(attempt.message.give_up_at);
         self.queue.put_back(attempt);
     }
 
     /// Queues the messages that waited for this attempt, if it was their recipient's trial.
-    pub(super) fn requeue_released_by(&mut self, attempt: &Attempt) {
+    pub(super) fn requeue_released_by(&mut self, attempt: &SendAttempt) {
         for released in self.recipients.settled(&attempt.message.to, attempt.sequence) {
             self.queue.put_back(released);
         }
@@ -155,6 +151,22 @@ impl State {
         waiting + self.in_flight_or_claiming()
     }
 
+    /// Returns whether a new actor would lose nothing. It would not if no message waits, is with
+    /// the channel or has to be reported, and the number is not stopped.
+    pub(super) fn has_nothing_to_do(&self) -> bool {
+        self.unanswered() == 0
+            && self.recipients.next().is_none()
+            && self.reservations.is_empty()
+            && self.released.is_empty()
+            && self.unacked.is_empty()
+            && self.outcomes.is_empty()
+            && self.learned.is_empty()
+            && self.handed_back.is_empty()
+            && self.breaker.open_until().is_none()
+            && self.draining.is_none()
+            && !self.closed
+    }
+
     /// Returns the origins of all its messages, and of its unacknowledged outcomes.
     pub(super) fn origins(&self) -> HashSet<Origin> {
         let waiting = self.waiting().chain(self.claim_queue.iter());
@@ -164,20 +176,20 @@ impl State {
     }
 
     /// Returns the messages that are neither with the channel nor about to be.
-    fn waiting(&self) -> impl Iterator<Item = &Attempt> {
+    fn waiting(&self) -> impl Iterator<Item = &SendAttempt> {
         self.queue.iter().chain(self.delayed.values()).chain(self.recipients.iter())
     }
 
     /// Ends a message's claim. The channel certainly did not accept the message, so it can be sent
     /// again, after a crash too.
-    pub(super) fn release(&mut self, attempt: &mut Attempt) {
+    pub(super) fn release(&mut self, attempt: &mut SendAttempt) {
         self.released.extend(attempt.release());
     }
 
     /// Ends the claims of messages that could not be sent at once. So after a crash they are sent
     /// and not reported as unknown.
     pub(super) fn release_waiting(&mut self) {
-        self.released.extend(self.queue.claimed().filter_map(Attempt::release));
+        self.released.extend(self.queue.claimed().filter_map(SendAttempt::release));
     }
 
     /// Releases again those of these messages that wait without a claim. The workspace treats them
@@ -185,7 +197,7 @@ impl State {
     pub(super) fn release_again(&mut self, claimed: &[Outbound]) {
         let claimed: HashSet<_> = claimed.iter().map(|message| message.origin).collect();
         let waiting = self.waiting().filter(|it| claimed.contains(&it.message.origin));
-        let missed: Vec<_> = waiting.filter_map(Attempt::must_claim).collect();
+        let missed: Vec<_> = waiting.filter_map(SendAttempt::must_claim).collect();
         self.released.extend(missed);
     }
 
@@ -203,16 +215,41 @@ impl State {
     pub(super) fn granted(&mut self, granted: &Granted) {
         for mut dropped in self.claim_queue.granted(granted) {
             // A delivery report has settled the message.
-            self.ledger.left(&dropped.message);
+            self.ledger.remove(&dropped.message);
             self.cancel_trial(&mut dropped);
             self.requeue_released_by(&dropped);
         }
     }
 
     /// Cancels the breaker's trial if this attempt is it: another message is tried.
-    pub(super) fn cancel_trial(&mut self, attempt: &mut Attempt) {
+    pub(super) fn cancel_trial(&mut self, attempt: &mut SendAttempt) {
         if std::mem::take(&mut attempt.trial) {
             self.breaker.undecided(true);
+        }
+    }
+
+    /// Records whether the number sends.
+    pub(super) fn note_state(&mut self, now: Timestamp) {
+        let is = if self.breaker.open_until().is_some() {
+            NumberState::Stopped
+        } else if self.paused_until(now).is_some() {
+            NumberState::Slow
+        } else {
+            NumberState::Open
+        };
+        self.ledger.set_state(is, now);
+    }
+
+    /// Returns the number's figures, without the values that only its slot has.
+    pub(super) fn figures(&self, now: Timestamp) -> NumberFigures {
+        NumberFigures {
+            breaker_open: self.breaker.open_until().is_some(),
+            is_account_stopped: self.breaker.trip() == Some(Trip::Stopped),
+            failures: self.breaker.failures(),
+            next_try_at: self.breaker.open_until().max(self.paused_until(now)),
+            rate_set: self.connected.messages_per_second,
+            in_flight: self.in_flight_or_claiming(),
+            ..self.ledger.figures(now)
         }
     }
 }

@@ -1,27 +1,27 @@
 //! An endpoint's actor: it reads the log, makes attempts, and writes their outcomes.
 
-mod load;
-mod persist;
-mod replay;
-mod state;
+mod storage;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ractor::{ActorProcessingErr, ActorRef};
-
 use postrider_domain::Timestamp;
 use postrider_runtime::random;
 use postrider_runtime::supervise::{LoadedActor, Placement};
+use postrider_runtime::timer::Timer;
+use ractor::{ActorProcessingErr, ActorRef};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
-use crate::attempt::{self, Finished, Outcome};
-use crate::delivery::{Aftermath, Attempt, DisabledReason};
+use crate::attempt::{self, AttemptEnd, EndedAttempt};
+use crate::delivery::{Aftermath, DisabledReason, StartedAttempt};
 use crate::entry::{EndpointEntry, EndpointSlot};
-use crate::message::EndpointMessage;
-use crate::request_pool::Permit;
-use crate::services::Services;
-pub(crate) use state::EndpointState;
+use crate::message::{EndpointMessage, ReplayError};
+use crate::ports::EndpointServices;
+use crate::queue::DeliveryQueue;
+use crate::records::{AttemptLog, Cursor, DeliveryAttempt};
+use crate::request_pool::RequestPermit;
 
 /// The number of deliveries that are read ahead.
 const READ_AHEAD: usize = 128;
@@ -36,8 +36,82 @@ const OBSTACLE_WAIT: Duration = Duration::from_secs(1);
 
 /// The actor's immutable half.
 pub(crate) struct EndpointActor {
-    pub(crate) services: Arc<Services>,
+    pub(crate) services: Arc<EndpointServices>,
     pub(crate) slot: Arc<EndpointSlot>,
+}
+
+/// The caller that waits for a replay to be durable, and the number of its deliveries.
+type ReplayReply = (oneshot::Sender<Result<u64, ReplayError>>, u64);
+
+/// The actor's mutable half, in memory while it runs.
+pub(crate) struct EndpointState {
+    queue: DeliveryQueue,
+    attempts: AttemptLog,
+    /// Attempts that have ended and are not written yet.
+    new_attempts: Vec<DeliveryAttempt>,
+    /// The number of attempts in the write in progress.
+    attempts_in_write: usize,
+    /// First attempts of batches. A batch must be the same when it is repeated after a crash, so it
+    /// is posted only when the record of its events is durable.
+    unposted: Vec<(StartedAttempt, RequestPermit)>,
+    /// The unposted batches whose record is in the write in progress.
+    unposted_in_write: Vec<(StartedAttempt, RequestPermit)>,
+    /// Attempts in flight; they end with the actor.
+    tasks: JoinSet<()>,
+    /// Set if the log may have more than was read.
+    grown: bool,
+    /// Set if a read of the log is in progress.
+    reading: bool,
+    /// Set if the last read was for a replay.
+    replay_was_read: bool,
+    /// Set if something has changed since the last write started.
+    dirty: bool,
+    /// Set if a write is in progress.
+    writing: bool,
+    /// The cursor that was written last.
+    written: Cursor,
+    /// Replays that wait for the next write.
+    replies: Vec<ReplayReply>,
+    /// Replays that wait for the write in progress.
+    replies_in_write: Vec<ReplayReply>,
+    /// Wakes the actor when the next delivery may start.
+    timer: Timer,
+    /// Counts messages, so that the idle timer sees whether any came.
+    busy: u64,
+    /// Set if the idle timer runs.
+    idling: bool,
+    /// The caller that waits for the actor to drain.
+    drained: Option<oneshot::Sender<()>>,
+    /// Set if the endpoint was deleted.
+    retired: bool,
+}
+
+impl EndpointState {
+    /// Returns the state at the start: `cursor` is the one that was written last.
+    fn new(queue: DeliveryQueue, attempts: AttemptLog, cursor: Cursor) -> Self {
+        Self {
+            queue,
+            attempts,
+            new_attempts: Vec::new(),
+            attempts_in_write: 0,
+            unposted: Vec::new(),
+            unposted_in_write: Vec::new(),
+            tasks: JoinSet::new(),
+            grown: true,
+            reading: false,
+            replay_was_read: false,
+            dirty: false,
+            writing: false,
+            written: cursor,
+            replies: Vec::new(),
+            replies_in_write: Vec::new(),
+            timer: Timer::default(),
+            busy: 0,
+            idling: false,
+            drained: None,
+            retired: false,
+        }
+    }
 }
 
 impl LoadedActor for EndpointActor {
@@ -77,17 +151,17 @@ impl LoadedActor for EndpointActor {
                 state.reading = false;
                 self.queue_read(part?, state);
             }
-            EndpointMessage::Done(finished) => self.finished(myself, *finished, state),
+            EndpointMessage::Done(finished) => self.attempt_ended(myself, *finished, state),
             EndpointMessage::Flushed(result) => {
                 result?;
-                self.flushed(myself, state);
+                self.write_ended(myself, state);
             }
             EndpointMessage::Timer(generation) => {
                 state.timer.woken(generation);
             }
             EndpointMessage::Idle(busy) => self.idle(myself, busy, state),
             EndpointMessage::Replay(what, reply, _) => {
-                match replay::queue(self, what, &mut state.queue).await {
+                match self.queue_replay(what, &mut state.queue).await {
                     Ok(count) => {
                         state.replies.push((reply, count));
                         (state.dirty, state.grown) = (true, true);
@@ -177,7 +251,7 @@ impl EndpointActor {
     }
 
     /// Handles a durable write: answers the replays and posts the batches that waited.
-    fn flushed(&self, myself: &ActorRef<EndpointMessage>, state: &mut EndpointState) {
+    fn write_ended(&self, myself: &ActorRef<EndpointMessage>, state: &mut EndpointState) {
         state.writing = false;
         state.attempts_in_write = 0;
         for (reply, count) in state.replies_in_write.drain(..) {
@@ -190,7 +264,12 @@ impl EndpointActor {
     }
 
     /// Starts the next attempt.
-    fn begin(&self, myself: &ActorRef<EndpointMessage>, permit: Permit, state: &mut EndpointState) {
+    fn begin(
+        &self,
+        myself: &ActorRef<EndpointMessage>,
+        permit: RequestPermit,
+        state: &mut EndpointState,
+    ) {
         if state.retired || !self.may_begin(state) {
             return;
         }
@@ -206,8 +285,8 @@ impl EndpointActor {
     fn post(
         &self,
         myself: &ActorRef<EndpointMessage>,
-        attempt: Attempt,
-        permit: Permit,
+        attempt: StartedAttempt,
+        permit: RequestPermit,
         state: &mut EndpointState,
     ) {
         let making = attempt::make(
@@ -225,14 +304,14 @@ impl EndpointActor {
         });
     }
 
-    fn finished(
+    fn attempt_ended(
         &self,
         myself: &ActorRef<EndpointMessage>,
-        finished: Finished,
+        finished: EndedAttempt,
         state: &mut EndpointState,
     ) {
         while state.tasks.try_join_next().is_some() {}
-        let Finished { attempt, outcome, forgotten } = finished;
+        let EndedAttempt { attempt, outcome, forgotten } = finished;
         let now = self.services.clock.now();
         state.dirty = true;
         if let Some(forgotten) = forgotten {
@@ -240,9 +319,9 @@ impl EndpointActor {
             self.record_forgotten(forgotten, attempt.failures, state);
         }
         match outcome {
-            Outcome::Vanished => state.queue.vanished(attempt.serial),
-            Outcome::NotTried => state.queue.postponed(attempt.serial, now),
-            Outcome::Tried(tried) => match tried.failure {
+            AttemptEnd::Vanished => state.queue.vanished(attempt.serial),
+            AttemptEnd::NotTried => state.queue.postponed(attempt.serial, now),
+            AttemptEnd::Posted(tried) => match tried.failure {
                 None => {
                     state.queue.succeeded(attempt.serial, tried.latency);
                     state.new_attempts.push(self.record(&attempt, tried, now, None));

@@ -6,7 +6,6 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::ordering::OrderingKey;
 
 /// Number of contacts that the events are about.
 const CONTACTS: u64 = 4;
@@ -20,11 +19,11 @@ enum Step {
     /// One attempt in flight succeeds.
     Succeed(usize),
     /// One attempt in flight fails.
-    Fail(usize, Failure),
+    Fail(usize, DeliveryFailure),
     /// All attempts in flight succeed.
     SucceedAll,
     /// All attempts in flight fail, one after the other.
-    FailAll(Failure),
+    FailAll(DeliveryFailure),
     /// This many seconds pass.
     Pass(u64),
     /// Changed records are written.
@@ -39,11 +38,11 @@ enum Step {
     RetryFailed,
 }
 
-fn failure() -> impl Strategy<Value = Failure> {
+fn failure() -> impl Strategy<Value = DeliveryFailure> {
     (any::<bool>(), any::<bool>(), proptest::option::of(0_u64..100)).prop_map(
         |(timed_out, slow_down, retry_after)| {
             let retry_after = retry_after.map(Duration::from_secs);
-            Failure { timed_out, slow_down, retry_after, gone: false }
+            DeliveryFailure { timed_out, slow_down, retry_after, gone: false }
         },
     )
 }
@@ -73,7 +72,7 @@ struct World {
     now: Timestamp,
     /// Events of the log.
     log: u64,
-    records: BTreeMap<u64, Waiting>,
+    records: BTreeMap<u64, WaitingDelivery>,
     cursor: Cursor,
     /// Events that were delivered or given up; and those of them that are durable.
     ended: BTreeSet<u64>,
@@ -155,7 +154,7 @@ impl World {
         self.owed.remove(&first);
     }
 
-    fn fail(&mut self, place: usize, failure: Failure) {
+    fn fail(&mut self, place: usize, failure: DeliveryFailure) {
         let Some(serial) = self.serial(place) else { return };
         let first = self.queue.in_flight[&serial].delivery.first;
         let after = self.queue.failed(serial, failure, self.now, 0.5);

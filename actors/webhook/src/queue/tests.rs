@@ -1,11 +1,10 @@
 //! Tests that one delivery queue retries, orders by contact, disables and restarts.
 
 use super::*;
-use crate::ordering::OrderingKey;
 
 const MS: Duration = Duration::from_millis(20);
-pub(super) const REFUSED: Failure =
-    Failure { timed_out: false, gone: false, slow_down: false, retry_after: None };
+pub(super) const REFUSED: DeliveryFailure =
+    DeliveryFailure { timed_out: false, gone: false, slow_down: false, retry_after: None };
 
 pub(super) fn at(seconds: u64) -> Timestamp {
     Timestamp::from_millis((1_700_000_000 + seconds) * 1000)
@@ -54,7 +53,7 @@ pub(super) fn succeed(queue: &mut DeliveryQueue, first: u64) {
 pub(super) fn fail(
     queue: &mut DeliveryQueue,
     first: u64,
-    failure: Failure,
+    failure: DeliveryFailure,
     now: Timestamp,
 ) -> Aftermath {
     queue.failed(serial(queue, first), failure, now, 0.5)
@@ -63,7 +62,7 @@ pub(super) fn fail(
 /// Returns the queue after a restart.
 pub(super) fn restarted(
     queue: &mut DeliveryQueue,
-    records: &mut BTreeMap<u64, Waiting>,
+    records: &mut BTreeMap<u64, WaitingDelivery>,
     now: Timestamp,
 ) -> DeliveryQueue {
     for (first, change) in queue.take_changed() {
@@ -158,7 +157,7 @@ fn it_is_left_alone_for_as_long_as_it_asks() {
     let mut queue = queue(10);
     begin(&mut queue, at(0));
     let wait = Some(Duration::from_secs(90));
-    let busy = Failure { slow_down: true, retry_after: wait, ..REFUSED };
+    let busy = DeliveryFailure { slow_down: true, retry_after: wait, ..REFUSED };
     assert_eq!(fail(&mut queue, 1, busy, at(0)).next_at, Some(at(90)));
     assert_eq!(begin(&mut queue, at(89)), [0; 0]);
     assert_eq!(queue.next_at(at(89)), Some(at(90)));
@@ -184,7 +183,7 @@ fn nothing_but_failures_for_five_days_disables_and_enabling_forgives() {
     assert_eq!(fail(&mut queue, first, REFUSED, at(6 * day)).disable, None);
     feed(&mut queue, 10);
     let first = begin(&mut queue, at(6 * day))[0];
-    let gone = Failure { gone: true, ..REFUSED };
+    let gone = DeliveryFailure { gone: true, ..REFUSED };
     assert_eq!(fail(&mut queue, first, gone, at(6 * day)).disable, Some(DisabledReason::Gone));
 }
 
@@ -354,7 +353,7 @@ fn in_order_a_batch_that_comes_again_and_fails_holds_back_new_ones_until_its_end
         assert_eq!(begin(&mut queue, at(0)), [first]);
         succeed(&mut queue, first);
     }
-    let batch = Some(crate::delivery::Batch::of([1]));
+    let batch = Some(crate::delivery::EventBatch::of([1]));
     queue.replay_one(1, None, batch, at(0));
     let mut now = at(0);
     loop {

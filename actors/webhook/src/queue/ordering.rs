@@ -15,7 +15,7 @@ pub struct OrderingKey(u64);
 impl OrderingKey {
     /// Events about no contact share one key. Two contacts may share a key by hash collision: then
     /// they only wait for each other.
-    pub(super) fn of(event: &PublicEvent) -> Self {
+    pub(crate) fn of(event: &PublicEvent) -> Self {
         Self(event.subject().map_or(0, |subject| xxh3_64(subject.as_bytes())))
     }
 
@@ -34,7 +34,7 @@ impl OrderingKey {
 pub(super) struct Lanes {
     in_order: bool,
     /// In order: the lanes in which a delivery waits or is in flight.
-    lanes: HashMap<Option<OrderingKey>, Taken>,
+    lanes: HashMap<Option<OrderingKey>, LaneLoad>,
     /// Deliveries that may start at their time: all that wait, or in order the first of each lane.
     /// The second set holds the replays.
     due: [BTreeSet<(Timestamp, u64)>; 2],
@@ -42,13 +42,13 @@ pub(super) struct Lanes {
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct LaneLoad {
     /// The time at which each may start, and whether it is a replay; by sequence.
     waiting: BTreeMap<u64, (Timestamp, bool)>,
     in_flight: usize,
 }
 
-impl Taken {
+impl LaneLoad {
     /// Returns the delivery of the lane that may start at its time.
     fn next(&self) -> Option<(Timestamp, u64, bool)> {
         let first = self.waiting.first_key_value();
@@ -146,7 +146,7 @@ impl Lanes {
         self.lanes.get(&lane).is_some_and(|taken| !taken.waiting.is_empty())
     }
 
-    fn change(&mut self, lane: Option<OrderingKey>, change: impl FnOnce(&mut Taken)) {
+    fn change(&mut self, lane: Option<OrderingKey>, change: impl FnOnce(&mut LaneLoad)) {
         let taken = self.lanes.entry(lane).or_default();
         let before = taken.next();
         change(taken);

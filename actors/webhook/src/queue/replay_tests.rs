@@ -2,7 +2,7 @@
 
 use super::tests::{REFUSED, at, begin, fail, feed, queue, restarted, rules, succeed};
 use super::*;
-use crate::delivery::Batch;
+use crate::delivery::EventBatch;
 
 /// Reads all of the replay in progress.
 fn feed_replays(queue: &mut DeliveryQueue) {
@@ -124,8 +124,14 @@ fn all_that_failed_waits_for_what_is_new() {
 #[test]
 fn however_much_failed_what_is_new_does_not_wait_for_it() {
     let count = WAITING_MAX as u64;
-    let given_up =
-        |last| Waiting { last, failures: 10, at: None, lane: None, batch: None, is_replay: false };
+    let given_up = |last| WaitingDelivery {
+        last,
+        failures: 10,
+        at: None,
+        lane: None,
+        batch: None,
+        is_replay: false,
+    };
     let waiting = (1..=count).map(|first| (first, given_up(first))).collect();
     let cursor = Cursor { after: count, ..Cursor::default() };
     let mut queue = DeliveryQueue::new(&cursor, waiting, at(0));
@@ -163,7 +169,7 @@ fn in_order_each_contacts_events_come_again_in_order() {
     let mut queue = queue(0);
     queue.set_rules(QueueRules { ordered: true, ..rules() });
     let delivery = |first, is_replay| {
-        let lane = Some(crate::ordering::OrderingKey::numbered(first % 2));
+        let lane = Some(OrderingKey::numbered(first % 2));
         Delivery { first, last: first, events: None, lane, batch: None, is_replay }
     };
     queue.feed(0, (1..=6).map(|first| delivery(first, false)).collect(), 6);
@@ -193,7 +199,7 @@ fn a_batch_that_waits_is_left_out_of_what_comes_again() {
     };
     let batch = |first, last, is_replay| {
         let events: std::sync::Arc<[_]> = (first..=last).map(entry).collect();
-        let batch = Some(Batch::of(first..=last));
+        let batch = Some(EventBatch::of(first..=last));
         Delivery { first, last, events: Some(events), lane: None, batch, is_replay }
     };
     let mut queue = queue(0);
@@ -205,18 +211,18 @@ fn a_batch_that_waits_is_left_out_of_what_comes_again() {
     queue.replay(16);
     queue.feed_replays(16, vec![batch(17, 20, true)], 20);
     let again = queue.start(at(1)).unwrap();
-    assert_eq!(again.delivery.batch, Some(Batch::of(17..=20)), "it was brought forward");
+    assert_eq!(again.delivery.batch, Some(EventBatch::of(17..=20)), "it was brought forward");
     assert!(queue.start(at(1)).is_none());
     succeed(&mut queue, 17);
     // The replay's batches may overlap one that waits: the rest of them is delivered.
     queue.replay(0);
     queue.feed_replays(0, vec![batch(1, 20, true)], 20);
-    queue.replay_one(1, None, Some(Batch::of([1])), at(1));
+    queue.replay_one(1, None, Some(EventBatch::of([1])), at(1));
     let begun: Vec<_> = std::iter::from_fn(|| queue.start(at(1))).collect();
-    assert_eq!(begun[0].delivery.batch, Some(Batch::of([1])));
+    assert_eq!(begun[0].delivery.batch, Some(EventBatch::of([1])));
     succeed(&mut queue, 1);
     let rest = queue.start(at(1)).unwrap().delivery;
-    assert_eq!((rest.first, rest.batch), (1, Some(Batch::of(1..=20))));
+    assert_eq!((rest.first, rest.batch), (1, Some(EventBatch::of(1..=20))));
 }
 
 #[test]
@@ -224,7 +230,7 @@ fn the_record_of_what_is_in_flight_twice_stays_until_both_ended() {
     let mut queue = queue(40);
     deliver_all(&mut queue, at(0));
     let mut records = BTreeMap::new();
-    let mut begin_again = |queue: &mut DeliveryQueue, batch: Option<Batch>| {
+    let mut begin_again = |queue: &mut DeliveryQueue, batch: Option<EventBatch>| {
         queue.replay_one(1, None, batch, at(1));
         drop(restarted(queue, &mut records, at(1)));
         queue.start(at(1)).unwrap().serial
@@ -244,9 +250,9 @@ fn one_event_takes_no_batchs_record_while_that_is_in_flight() {
     let mut queue = queue(40);
     deliver_all(&mut queue, at(0));
     let mut records = BTreeMap::new();
-    queue.replay_one(41, None, Some(Batch::of([41])), at(1));
+    queue.replay_one(41, None, Some(EventBatch::of([41])), at(1));
     let one = queue.start(at(1)).unwrap().serial;
-    let batch = Some(Batch::of(41..=60));
+    let batch = Some(EventBatch::of(41..=60));
     let all = Delivery { first: 41, last: 60, events: None, lane: None, batch, is_replay: false };
     queue.feed(40, vec![all], 60);
     assert_eq!(begin(&mut queue, at(1)), [41]);

@@ -1,28 +1,27 @@
-//! Rebuilds the state of a fan-out from durable records.
+//! Rebuilds the state of a fan-out from durable records, and makes claims and outcomes durable.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::budget::Aside;
-use crate::daily_counts::Counted;
-use crate::outcomes::Window;
-use crate::placement::Placed;
-use crate::plan::Plan;
-use crate::record::{self, parts_prefix, window_key};
-use crate::reports::Reports;
-use crate::services::Services;
-use postrider_domain::{BroadcastId, WorkspaceId};
+use postrider_domain::{BroadcastId, Day, WorkspaceId};
 use postrider_runtime::supervise::Damaged;
-use postrider_store::{Direction, StoreError, Table, View};
+use postrider_store::{Change, Direction, StoreError, Table, View};
 
-use super::Running;
-use super::judged::Judged;
 use super::outbound::OutboundMessages;
+use super::settling::FailureRate;
+use super::{Fanout, FanoutState};
+use crate::daily_counts::FanoutCounts;
+use crate::outcomes::{Reports, Window};
+use crate::placement::{Placements, RecipientsAside};
+use crate::plan::FanoutPlan;
+use crate::ports::Services;
+use crate::record::{parts_prefix, window_key};
+use crate::{daily_counts, provider_ids, record};
 
 /// The reason why a fan-out was not rebuilt. Damage is a source and not transparent, because the
 /// supervisor searches the sources for [`Damaged`].
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LoadError {
+pub(super) enum FanoutLoadError {
     /// The store failed. A later attempt may succeed.
     #[error(transparent)]
     Store(StoreError),
@@ -34,7 +33,7 @@ pub(super) enum LoadError {
     Interrupted,
 }
 
-impl From<StoreError> for LoadError {
+impl From<StoreError> for FanoutLoadError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Damaged(what) => Self::Damaged(Damaged(what)),
@@ -49,19 +48,23 @@ pub(super) async fn load(
     services: &Services,
     workspace: &WorkspaceId,
     id: BroadcastId,
-) -> Result<Running, LoadError> {
+) -> Result<FanoutState, FanoutLoadError> {
     // Commits that a predecessor queued must be settled before the records are read.
     let settled = services.writer.barrier().await;
     settled.map_err(|error| StoreError::Failed(error.to_string()))?;
     let (view, workspace) = (Arc::clone(&services.view), workspace.clone());
     let read = tokio::task::spawn_blocking(move || read(view.as_ref(), &workspace, id));
-    read.await.map_err(|_| LoadError::Interrupted)?
+    read.await.map_err(|_| FanoutLoadError::Interrupted)?
 }
 
-fn read(store: &dyn View, workspace: &WorkspaceId, id: BroadcastId) -> Result<Running, LoadError> {
+fn read(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    id: BroadcastId,
+) -> Result<FanoutState, FanoutLoadError> {
     let missing = || StoreError::Damaged(format!("the record of broadcast {id} is missing"));
     let record = record::read(store, workspace, id)?.ok_or_else(missing)?;
-    let mut plan = Plan::new(record.sendable);
+    let mut plan = FanoutPlan::new(record.sendable);
     let (prefix, mut damage) = (parts_prefix(workspace, id), None);
     let direction = Direction::Forward;
     store.scan(Table::BroadcastOutcomes, &prefix, None, direction, &mut |key, value| {
@@ -82,19 +85,19 @@ fn read(store: &dyn View, workspace: &WorkspaceId, id: BroadcastId) -> Result<Ru
     if let Some(damage) = damage {
         return Err(damage.into());
     }
-    Ok(Running {
+    Ok(FanoutState {
         outbound: OutboundMessages::new(workspace, &record),
         record,
         plan,
-        counted: Counted::default(),
-        placed: Placed::default(),
+        counted: FanoutCounts::default(),
+        placed: Placements::default(),
         noted: Vec::new(),
         claimed: Vec::new(),
-        judged: Judged::default(),
+        failure_rate: FailureRate::default(),
         wakes: 0,
         withdrawal_requested: false,
         is_counted: false,
-        aside: Aside::default(),
+        aside: RecipientsAside::default(),
         unable: Vec::new(),
         names: Vec::new(),
         halted: false,
@@ -110,4 +113,38 @@ fn reports(
 ) -> Result<Option<Reports>, StoreError> {
     let reports = store.get(Table::BroadcastReports, &window_key(workspace, id, number))?;
     reports.map(|bytes| Reports::decode(&bytes)).transpose()
+}
+
+/// Writes the outcomes and claims that are not durable yet. Returns whether they are now durable.
+pub(super) async fn write(fanout: &Fanout, state: &mut FanoutState) -> bool {
+    let (today, name) = (Day::of(fanout.services.clock.now()), &*state.record.name);
+    let (store, workspace) = (fanout.services.view.as_ref(), &fanout.slot.workspace);
+    let stored = || daily_counts::read_stored(store, workspace, fanout.id, (today, name));
+    if let Err(error) = state.counted.count(today, state.plan.uncounted(), stored) {
+        tracing::warn!(broadcast = %fanout.id, %error, "outcomes wait to be counted");
+        return false;
+    }
+    state.plan.counted();
+    let key = |number| window_key(&fanout.slot.workspace, fanout.id, number);
+    let windows = state.plan.dirty();
+    let mut changes: Vec<_> = windows
+        .map(|(number, window)| Change::put(Table::BroadcastOutcomes, key(number), window.encode()))
+        .collect();
+    changes.extend(state.counted.changes(&fanout.slot.workspace, fanout.id));
+    changes.extend(state.noted.iter().cloned());
+    changes.extend(provider_ids::changes(&fanout.slot.workspace, fanout.id, &mut state.names));
+    // A refused commit would repeat what the number has done. Only one is in progress at a time.
+    match fanout.services.writer.commit_own(changes).await {
+        Ok(()) => {
+            state.plan.written();
+            state.counted.written();
+            state.noted.clear();
+            state.names.clear();
+            true
+        }
+        Err(error) => {
+            tracing::warn!(broadcast = %fanout.id, %error, "outcomes wait to be written");
+            false
+        }
+    }
 }
