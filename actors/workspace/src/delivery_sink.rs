@@ -4,8 +4,7 @@ use postrider_broadcast::FanoutMessage;
 use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, Origin, Outbound};
 use postrider_domain::{BroadcastId, NumberId, UnavailableReason, WorkspaceId};
-use postrider_number::notices::NumberNotice;
-use postrider_number::{Claims, OutcomeSink, Outcomes};
+use postrider_number::{Claims, NumberNotice, OutcomeSink, Outcomes};
 
 use crate::Workspace;
 use crate::mailbox::message::WorkspaceMessage;

@@ -49,20 +49,20 @@ pub struct EventFilter {
 }
 
 /// A filter prepared for use.
-struct Ready<'a> {
+struct ReadyFilter<'a> {
     types: Option<HashSet<&'a str>>,
     about: Vec<(&'a str, memchr::memmem::Finder<'a>)>,
 }
 
 impl EventFilter {
-    fn ready(&self) -> Ready<'_> {
+    fn ready(&self) -> ReadyFilter<'_> {
         let types = self.types.as_ref().map(|types| types.iter().map(String::as_str).collect());
         let about = self.about.iter().map(|it| (it.as_str(), memchr::memmem::Finder::new(it)));
-        Ready { types, about: about.collect() }
+        ReadyFilter { types, about: about.collect() }
     }
 }
 
-impl Ready<'_> {
+impl ReadyFilter<'_> {
     fn takes(&self, event: &PublicEvent) -> bool {
         self.types.as_ref().is_none_or(|types| types.contains(event.kind()))
             && (self.about.is_empty() || self.is_about(event))
@@ -89,9 +89,9 @@ fn has_value(data: &Value, text: &str) -> bool {
 }
 
 /// A page while it fills.
-struct Filling<'a> {
+struct PageFilling<'a> {
     workspace: &'a WorkspaceId,
-    filter: Ready<'a>,
+    filter: ReadyFilter<'a>,
     limit: usize,
     entries: Vec<EventEntry>,
     looked_at: u64,
@@ -101,7 +101,7 @@ struct Filling<'a> {
     more: bool,
 }
 
-impl<'a> Filling<'a> {
+impl<'a> PageFilling<'a> {
     fn new(workspace: &'a WorkspaceId, filter: &'a EventFilter, limit: usize, last: u64) -> Self {
         let (filter, entries) = (filter.ready(), Vec::new());
         Self { workspace, filter, limit, entries, looked_at: 0, last, more: false }
@@ -131,7 +131,7 @@ impl<'a> Filling<'a> {
 }
 
 /// The indexed part of a log, and the hashes to find in it.
-struct Indexed<'a> {
+struct IndexSearch<'a> {
     store: &'a dyn View,
     workspace: &'a WorkspaceId,
     sought: Vec<Sought>,
@@ -139,13 +139,13 @@ struct Indexed<'a> {
 }
 
 /// Sequences whose entries may match.
-struct Found {
+struct IndexHits {
     sequences: Vec<u64>,
     /// The sequence up to which the search is complete.
     complete_to: u64,
 }
 
-impl<'a> Indexed<'a> {
+impl<'a> IndexSearch<'a> {
     /// Returns `None` if the index does not have all of these texts.
     fn of(
         store: &'a dyn View,
@@ -164,7 +164,7 @@ impl<'a> Indexed<'a> {
     }
 
     /// Returns some of the sequences from this one on, in order and each once.
-    fn search(&self, from: u64, direction: Direction) -> Result<Found, StoreError> {
+    fn search(&self, from: u64, direction: Direction) -> Result<IndexHits, StoreError> {
         let is_forward = direction == Direction::Forward;
         let mut complete_to = if is_forward { self.through } else { 1 };
         let mut sequences = Vec::new();
@@ -189,7 +189,7 @@ impl<'a> Indexed<'a> {
         if !is_forward {
             sequences.reverse();
         }
-        Ok(Found { sequences, complete_to })
+        Ok(IndexHits { sequences, complete_to })
     }
 }
 
@@ -201,8 +201,8 @@ pub(crate) fn after(
     limit: usize,
     filter: &EventFilter,
 ) -> Result<EventsPage, StoreError> {
-    let mut page = Filling::new(id, filter, limit, after);
-    if let Some(index) = Indexed::of(store, id, &filter.about)? {
+    let mut page = PageFilling::new(id, filter, limit, after);
+    if let Some(index) = IndexSearch::of(store, id, &filter.about)? {
         while page.last < index.through && !page.is_full() {
             let found = index.search(page.last + 1, Direction::Forward)?;
             event_log::read_some(store, id, &found.sequences, &mut |sequence, entry| {
@@ -228,7 +228,7 @@ pub(crate) fn before(
     limit: usize,
     filter: &EventFilter,
 ) -> Result<EventsBack, StoreError> {
-    let mut page = Filling::new(id, filter, limit, before);
+    let mut page = PageFilling::new(id, filter, limit, before);
     visit_back(store, id, before, &filter.about, &mut |sequence, entry| {
         page.add_or_note(sequence, entry)
     })?;
@@ -246,7 +246,7 @@ pub(crate) fn visit_back(
     about: &[String],
     visit: &mut dyn FnMut(u64, LogEntry) -> bool,
 ) -> Result<(), StoreError> {
-    let index = Indexed::of(store, id, about)?;
+    let index = IndexSearch::of(store, id, about)?;
     let through = index.as_ref().map_or(0, |index| index.through);
     let mut goes_on = true;
     event_log::read_back(store, id, before, &mut |sequence, entry| {

@@ -1,29 +1,22 @@
 //! The handle that callers hold of a workspace.
 
-use postrider_store::view::event_log::{self, EventEntry};
-
-use crate::events::{self, EventFilter, EventsBack, EventsPage};
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
-use crate::services::Services;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{AuditContext, AuditEntry, EventId, WorkspaceId};
 use postrider_runtime::{ScanError, random, task};
+use postrider_store::view::event_log::{self, EventEntry};
 use postrider_store::{StoreError, View};
+use tokio::sync::oneshot;
 
-use crate::core::audit::AuditDraft;
-use crate::core::command::{Command, Footprint};
+use crate::core::command::{AuditDraft, Command, Footprint};
 use crate::core::otp::types::{ResendOtpError, SendOtpError};
-use crate::core::settings::ChangeError;
-use crate::core::settings::WorkspaceSettings;
+use crate::core::settings::{ChangeError, WorkspaceSettings};
 use crate::core::view::unreadable;
-use crate::mailbox::errand::Asked;
-use crate::mailbox::message::Configure;
-use crate::mailbox::message::WorkspaceMessage;
-use crate::mailbox::slot::{ReplyTo, Slot, Undelivered, deliver};
-use crate::mailbox::trace::CommandTrace;
-use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use crate::events::{self, EventFilter, EventsBack, EventsPage};
+use crate::mailbox::message::{BoxedCommand, Configure, WorkspaceMessage};
+use crate::mailbox::slot::{CommandTrace, NotDelivered, ReplyTo, Slot, deliver};
+use crate::services::Services;
 
 /// The maximum number of actor starts for a command before it gives up.
 const STARTS_MAX: usize = 3;
@@ -178,7 +171,7 @@ impl Workspace {
         read: impl FnOnce(&dyn View, &WorkspaceId) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Unavailable> {
         let scanned = self.shared.scans.run(&self.slot.id, self.reader(read)?).await;
-        scanned.map_err(not_scanned)?.map_err(unreadable)
+        scanned.map_err(scan_refused)?.map_err(unreadable)
     }
 
     /// Takes a permit for a read, which the read returns when it has ended.
@@ -245,8 +238,10 @@ impl Workspace {
             self.shared.may_send()?;
         }
         self.shared.disk.admit(C::FOOTPRINT)?;
-        self.call(|reply| WorkspaceMessage::Perform(Box::new(Asked { command, audit, reply })))
-            .await
+        self.call(|reply| {
+            WorkspaceMessage::Perform(Box::new(BoxedCommand { command, audit, reply }))
+        })
+        .await
     }
 
     fn draft(&self, entry: AuditEntry) -> Box<AuditDraft> {
@@ -264,8 +259,8 @@ impl Workspace {
         let trace = CommandTrace::of_this_task(&self.shared.traces);
         match deliver(&self.slot, message(ReplyTo::new(sender, permit, trace))) {
             Ok(()) => {}
-            Err(Undelivered::Down(why)) => return Err(why.into()),
-            Err(Undelivered::NotLive(message)) => self.start_and_deliver(message).await?,
+            Err(NotDelivered::Down(why)) => return Err(why.into()),
+            Err(NotDelivered::NotLive(message)) => self.start_and_deliver(message).await?,
         }
         match answer.await {
             Ok(answer) => answer,
@@ -284,8 +279,8 @@ impl Workspace {
             self.shared.workspaces.start_and_wait(self.slot.id.clone()).await;
             match deliver(&self.slot, *message) {
                 Ok(()) => break,
-                Err(Undelivered::Down(why)) => return Err(why),
-                Err(Undelivered::NotLive(it)) => message = it,
+                Err(NotDelivered::Down(why)) => return Err(why),
+                Err(NotDelivered::NotLive(it)) => message = it,
             }
         }
         Ok(())
@@ -298,7 +293,7 @@ impl From<Unavailable> for ResendOtpError {
     }
 }
 
-fn not_scanned(error: ScanError) -> Unavailable {
+fn scan_refused(error: ScanError) -> Unavailable {
     Unavailable::because(match error {
         ScanError::Full => UnavailableReason::Overloaded,
         ScanError::Failed => UnavailableReason::Storage,

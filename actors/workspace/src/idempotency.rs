@@ -112,14 +112,14 @@ impl<E: From<Unavailable>> From<Unavailable> for IdempotentError<E> {
 
 /// The record under a key.
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct AnswerRecord {
     fingerprint: [u8; 32],
     at: Timestamp,
     /// The answer in postcard's format.
     answer: Vec<u8>,
 }
 
-impl Record {
+impl AnswerRecord {
     /// Returns whether the answer still applies to a request with the key.
     fn holds<E>(&self, key: &IdempotencyKey, now: Timestamp) -> Result<bool, IdempotentError<E>> {
         match self.at.plus(KEPT) > now {
@@ -142,7 +142,7 @@ impl Workspace {
         let of_key = key.record_key(self.id());
         let stored = self.shared.store.get(Table::Idempotency, &of_key).map_err(unreadable)?;
         let Some(stored) = stored else { return Ok(None) };
-        let record: Record = decoded(&stored)?;
+        let record: AnswerRecord = decoded(&stored)?;
         match record.holds(key, self.shared.clock.now())? {
             true => Ok(Some(decoded(&record.answer)?)),
             false => Ok(None),
@@ -184,7 +184,7 @@ where
         }
         let answer = within_quota(self.command, context)?;
         let at = context.now();
-        let record = Record { fingerprint: key.fingerprint, at, answer: encoded(&answer) };
+        let record = AnswerRecord { fingerprint: key.fingerprint, at, answer: encoded(&answer) };
         context.put(Table::Idempotency, of_key, encoded(&record));
         let by_time = [&at.as_millis().to_be_bytes(), name.as_slice()].concat();
         let by_time = record_key(&context.core.id, b't', &by_time);
@@ -211,7 +211,7 @@ fn known<T: DeserializeOwned, E: From<Unavailable>>(
     record_key: &[u8],
 ) -> Result<Option<T>, IdempotentError<E>> {
     let Some(record) = context.get(Table::Idempotency, record_key)? else { return Ok(None) };
-    let record: Record = decoded(&record)?;
+    let record: AnswerRecord = decoded(&record)?;
     if !record.holds(key, context.now())? {
         return Ok(None);
     }
@@ -229,15 +229,15 @@ pub(crate) fn replace<T: Serialize>(
     answer: &T,
 ) -> Result<(), Unavailable> {
     let Some(record) = context.get(Table::Idempotency, record_key)? else { return Ok(()) };
-    let record = Record { answer: encoded(answer), ..decoded(&record)? };
+    let record = AnswerRecord { answer: encoded(answer), ..decoded(&record)? };
     context.put(Table::Idempotency, record_key.to_vec(), encoded(&record));
     Ok(())
 }
 
 /// Returns the record with the moment `to`, if its own is later, as by a clock that was ahead.
 pub(crate) fn rebased(record: &[u8], to: Timestamp) -> Option<Vec<u8>> {
-    let record: Record = postcard::from_bytes(record).ok()?;
-    (record.at > to).then(|| encoded(&Record { at: to, ..record }))
+    let record: AnswerRecord = postcard::from_bytes(record).ok()?;
+    (record.at > to).then(|| encoded(&AnswerRecord { at: to, ..record }))
 }
 
 fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
@@ -258,8 +258,11 @@ fn record_key(workspace: &WorkspaceId, kind: u8, name: &[u8]) -> Vec<u8> {
 }
 
 /// Finds the answers that have ended, with the records that end them.
-pub(crate) fn ended(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<RecordKeys, StoreError> {
-    let prefix = ends(look.workspace);
+pub(crate) fn expired_keys(
+    look: &Look<'_>,
+    cursor: &mut SweepCursor,
+) -> Result<RecordKeys, StoreError> {
+    let prefix = ends_prefix(look.workspace);
     // A later answer ends later.
     let (mut ended, mut next) = (Vec::new(), look.now.plus(KEPT));
     look.scan(Table::Idempotency, &prefix, &cursor.from, &mut |key, _| {
@@ -278,7 +281,7 @@ pub(crate) fn ended(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<RecordK
     for (by_time, of_key, ends) in ended {
         // The key may have been used again since.
         let record = look.store.get(Table::Idempotency, &of_key)?;
-        let record = record.and_then(|bytes| postcard::from_bytes::<Record>(&bytes).ok());
+        let record = record.and_then(|bytes| postcard::from_bytes::<AnswerRecord>(&bytes).ok());
         if record.is_some_and(|record| record.at.plus(KEPT) <= ends) {
             keys.push((Table::Idempotency, of_key));
         }
@@ -290,7 +293,7 @@ pub(crate) fn ended(look: &Look<'_>, cursor: &mut SweepCursor) -> Result<RecordK
 }
 
 /// Returns the prefix of the keys of the records that end answers.
-pub(crate) fn ends(workspace: &WorkspaceId) -> Vec<u8> {
+pub(crate) fn ends_prefix(workspace: &WorkspaceId) -> Vec<u8> {
     record_key(workspace, b't', &[])
 }
 

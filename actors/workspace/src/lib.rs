@@ -12,29 +12,23 @@ pub mod broadcasts;
 pub mod contacts;
 mod conversations;
 pub mod core;
-pub mod counts_under_way;
-pub mod courier_state;
 pub mod creation_limit;
 pub mod delivery_sink;
 pub mod directory;
 pub mod disk_space;
 pub mod email;
-pub mod event_options;
 mod events;
 mod handle;
 pub mod idempotency;
 pub mod inbox;
 pub mod log_index;
 pub mod mailbox;
-pub mod mailer_state;
 pub mod media;
 mod media_files;
 pub mod messages;
 mod newest_first;
 pub mod numbers;
 pub mod otp;
-pub mod otp_figures;
-mod places;
 pub mod rebase;
 pub mod recovered;
 pub mod removal;
@@ -43,7 +37,6 @@ pub mod services;
 pub mod snapshots;
 pub mod suppressions;
 pub mod sweep;
-pub mod template_syncs;
 pub mod templates;
 mod webhooks;
 
@@ -63,7 +56,6 @@ pub use conversations::{
     ReadConversationError, UpdateConversationError, WrittenContent, WrittenContext, WrittenMedia,
 };
 pub use email::{EmailChannel, ReceiveMailError};
-pub use event_options::EventOptions;
 pub use events::{EventFilter, EventsBack, EventsPage};
 pub use handle::Workspace;
 pub use idempotency::{IdempotencyKey, IdempotentError, Replayable, Route};
@@ -81,5 +73,6 @@ pub use otp::{
     Decided, DecisionFilter, DecisionRow, DecisionsPage, OtpDays, OtpFilter, OtpRow, OtpsPage,
 };
 pub use suppressions::{ContactsCount, Suppression, SuppressionsPage, UnsuppressError};
+pub use sweep::EventOptions;
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub use webhooks::{DisableInWorkspace, WebhookChange, WebhookError};

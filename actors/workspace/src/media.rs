@@ -14,8 +14,6 @@ mod commands;
 mod fetch;
 #[cfg(test)]
 mod golden;
-mod inbound;
-mod under_way;
 pub mod upkeep;
 
 use serde::{Deserialize, Serialize};
@@ -25,11 +23,9 @@ use postrider_store::blobs::BlobHash;
 use postrider_store::view::codec;
 use postrider_store::{Direction, StoreError, Table, View};
 
-pub use api::{MediaBytes, may_stage, stage};
+pub use api::{MediaBytes, MediaUnderWay, may_stage, stage};
 pub use commands::AddMediaError;
-pub(crate) use commands::{NoteUpload, doubt_upload};
-pub(crate) use inbound::expect;
-pub use under_way::MediaUnderWay;
+pub(crate) use commands::{NoteUpload, doubt_upload, expect_file};
 
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -56,7 +56,7 @@ impl<I: Copy + Ord, R> Walk<I, R> {
     /// Adds rows that were looked at together. Returns the id before which the walk continues.
     ///
     /// `None`: it has ended or stops.
-    pub(crate) fn take_batch(&mut self, batch: Batch<I, R>) -> Option<I> {
+    pub(crate) fn take_batch(&mut self, batch: WalkBatch<I, R>) -> Option<I> {
         for (id, row) in batch.rows {
             if !self.goes_on(0) {
                 return None;
@@ -71,7 +71,7 @@ impl<I: Copy + Ord, R> Walk<I, R> {
 }
 
 /// Rows of a source that were looked at together.
-pub(crate) struct Batch<I, R> {
+pub(crate) struct WalkBatch<I, R> {
     /// The matching rows, newest first.
     pub(crate) rows: Vec<(I, R)>,
     pub(crate) looked_at: usize,

@@ -20,18 +20,18 @@ type Rebased = fn(&[u8], Timestamp) -> Option<Vec<u8>>;
 ///
 /// `begins` is the first byte behind the workspace. `follows` is a number of further bytes, and the
 /// byte behind those. `rebased` rewrites the record.
-struct Kind {
+struct RebasedKind {
     table: Table,
     begins: Option<u8>,
     follows: Option<(usize, u8)>,
     rebased: Rebased,
 }
 
-const fn kind(table: Table, begins: Option<u8>, rebased: Rebased) -> Kind {
-    Kind { table, begins, follows: None, rebased }
+const fn kind(table: Table, begins: Option<u8>, rebased: Rebased) -> RebasedKind {
+    RebasedKind { table, begins, follows: None, rebased }
 }
 
-static KINDS: [Kind; 7] = [
+static KINDS: [RebasedKind; 7] = [
     // The time of a person's last message.
     kind(Table::Windows, None, begins_with_moment),
     // The times of the last decision about a person, and of their last choice.
@@ -41,11 +41,14 @@ static KINDS: [Kind; 7] = [
     kind(Table::Aliases, Some(b'd'), begins_with_moment),
     kind(Table::Idempotency, Some(b'k'), idempotency::rebased),
     // Waiting deliveries: they are behind the endpoint's id.
-    Kind { follows: Some((16, b'w')), ..kind(Table::Webhooks, Some(b's'), waiting_delivery) },
+    RebasedKind {
+        follows: Some((16, b'w')),
+        ..kind(Table::Webhooks, Some(b's'), waiting_delivery)
+    },
     kind(Table::MailQueue, None, waiting_mail),
 ];
 
-impl Kind {
+impl RebasedKind {
     fn has(&self, own_key: &[u8]) -> bool {
         let begins = self.begins.is_none_or(|byte| own_key.first() == Some(&byte));
         let follows =

@@ -111,7 +111,7 @@ async fn sweep(shared: Arc<Services>, now: Timestamp) {
 }
 
 /// Logs, and the progress of trimming of each.
-type Trimmed = Vec<(Arc<Slot>, LogSweep)>;
+type TrimmedLogs = Vec<(Arc<Slot>, LogSweep)>;
 
 /// Returns some changes that delete the excess of these workspaces' logs.
 ///
@@ -121,27 +121,30 @@ fn slice(
     left: &mut Vec<Arc<Slot>>,
     options: EventOptions,
     now: Timestamp,
-) -> (Vec<Change>, Trimmed) {
+) -> (Vec<Change>, TrimmedLogs) {
     let (mut changes, mut trimmed) = (Vec::new(), Vec::new());
     for _ in 0..LOOKS_MAX {
         let Some(slot) = left.last().filter(|_| changes.len() < SLICE_MAX) else { break };
         let max = SLICE_MAX - changes.len();
         let mut sweep = slot.log_sweep.lock().clone();
         // The readers of a damaged log get the error.
-        let ended = ended(store, &slot.id, &sweep.chunks, options, now, max).unwrap_or_default();
-        let blocks = blocks(store, &slot.id, &sweep, ended.oldest_left).unwrap_or_default();
-        let is_done = ended.keys.len() < max && blocks.len() < BLOCKS_MAX;
-        if let Some(key) = ended.keys.last() {
+        let old_entries =
+            old_entries(store, &slot.id, &sweep.chunks, options, now, max).unwrap_or_default();
+        let old_blocks =
+            old_blocks(store, &slot.id, &sweep, old_entries.oldest_left).unwrap_or_default();
+        let is_done = old_entries.keys.len() < max && old_blocks.len() < BLOCKS_MAX;
+        if let Some(key) = old_entries.keys.last() {
             sweep.chunks.pass(key);
         }
-        if let Some(last) = blocks.last() {
+        if let Some(last) = old_blocks.last() {
             sweep.blocks = last + 1;
         }
-        if !ended.keys.is_empty() || !blocks.is_empty() {
+        if !old_entries.keys.is_empty() || !old_blocks.is_empty() {
             trimmed.push((Arc::clone(slot), sweep));
         }
-        changes.extend(ended.keys.into_iter().map(|key| Change::delete(Table::Events, key)));
-        changes.extend(blocks.into_iter().flat_map(|it| event_index::without_block(&slot.id, it)));
+        changes.extend(old_entries.keys.into_iter().map(|key| Change::delete(Table::Events, key)));
+        changes
+            .extend(old_blocks.into_iter().flat_map(|it| event_index::without_block(&slot.id, it)));
         if is_done {
             left.pop();
         }
@@ -151,7 +154,7 @@ fn slice(
 
 /// The part of a log to delete.
 #[derive(Default)]
-struct Ended {
+struct OldEntries {
     /// The keys of the oldest records.
     keys: Vec<Vec<u8>>,
     /// The first sequence that stays; 0 if that is not known yet.
@@ -161,18 +164,18 @@ struct Ended {
 /// Returns the oldest records of a log, at most `max`, that are too old, too many or too large.
 ///
 /// The newest stays: it determines the next sequence.
-fn ended(
+fn old_entries(
     store: &dyn View,
     workspace: &WorkspaceId,
     cursor: &SweepCursor,
     options: EventOptions,
     now: Timestamp,
     max: usize,
-) -> Result<Ended, StoreError> {
+) -> Result<OldEntries, StoreError> {
     let event_log::End { last, bytes } = event_log::end(store, workspace)?;
     let prefix = event_log_prefix(workspace);
     let from = (!cursor.from.is_empty()).then_some(cursor.from.as_slice());
-    let mut ended = Ended::default();
+    let mut old_entries = OldEntries::default();
     store.scan(Table::Events, &prefix, from, Direction::Forward, &mut |key, value| {
         let Some((first, head, at)) = measure(&key[prefix.len()..], value) else {
             return ControlFlow::Break(());
@@ -181,19 +184,19 @@ fn ended(
         let too_old = at.plus(options.kept_for) < now;
         let too_many = last + 1 - first > options.kept_max;
         let too_large = bytes.saturating_sub(head.before) > options.kept_bytes_max;
-        if is_newest || !(too_old || too_many || too_large) || ended.keys.len() == max {
-            ended.oldest_left = first;
+        if is_newest || !(too_old || too_many || too_large) || old_entries.keys.len() == max {
+            old_entries.oldest_left = first;
             return ControlFlow::Break(());
         }
-        ended.keys.push(key.to_vec());
+        old_entries.keys.push(key.to_vec());
         ControlFlow::Continue(())
     })?;
-    Ok(ended)
+    Ok(old_entries)
 }
 
 /// Returns the next blocks of the log's index, at most [`BLOCKS_MAX`], whose events are all
 /// deleted.
-fn blocks(
+fn old_blocks(
     store: &dyn View,
     workspace: &WorkspaceId,
     sweep: &LogSweep,

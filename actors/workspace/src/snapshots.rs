@@ -1,28 +1,25 @@
 //! Taking snapshots: the journal, folded into the newest snapshot, becomes the next one.
 //!
 //! A snapshot is derived from the durable state, by the code that a restart runs. No actor is asked
-//! for its state, so none stalls, and a defect in an actor's memory cannot get into a snapshot.
+//! for its state, so none stalls, and a defect in an actor's memory cannot get into a snapshot. The
+//! data of a workspace that cannot be read is kept unchanged.
 
-mod fold;
-mod kept_aside;
 #[cfg(test)]
 mod tests;
 mod unreadable;
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use hashbrown::{HashMap, HashSet};
-
 use std::sync::Arc;
 
-use crate::core::hot::HotState;
+use hashbrown::{HashMap, HashSet};
+use parking_lot::Mutex;
 use postrider_domain::{Event, WorkspaceId};
 use postrider_store::snapshot::{LoadedSnapshot, SnapshotDir, SnapshotError};
 use postrider_store::{Frame, Log, Position, Rebase, StoreError};
 
-pub use fold::{Folded, Frames, States, fold};
-pub use kept_aside::KeptAside;
+use crate::core::hot::HotState;
 
 /// Hot states as of a position of the journal.
 #[derive(Debug, Default)]
@@ -115,7 +112,7 @@ impl Replay {
                 self.states.insert(id.clone(), HotState::default());
             }
             let Some(state) = self.states.get_mut(id) else { continue };
-            let replayed = unpanicked(|| state.replay(&section.events).map_err(|e| e.to_string()));
+            let replayed = catch_panic(|| state.replay(&section.events).map_err(|e| e.to_string()));
             if let Err(damage) = replayed {
                 self.damaged.insert(id.clone(), format!("frame {}: {damage}", frame.number.0));
             }
@@ -127,7 +124,7 @@ impl Replay {
     pub fn reach(&mut self, to: Position) {
         for rebase in self.rebases.between(self.position, to) {
             for (id, state) in &mut self.states {
-                let rebased = unpanicked(|| {
+                let rebased = catch_panic(|| {
                     state.rebase(rebase.to);
                     Ok(())
                 });
@@ -157,7 +154,7 @@ impl Replay {
 /// Reads data of one workspace, and counts a panic as damage.
 ///
 /// A retry would panic again, and the replay is for others too. The panic hook has logged it.
-fn unpanicked<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+fn catch_panic<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     // Each reader of a state first checks whether its workspace is damaged. So none sees a
     // half-changed state.
     let read = catch_unwind(AssertUnwindSafe(read));
@@ -180,7 +177,7 @@ pub fn load(dir: &SnapshotDir, rebases: Rebases) -> Result<Replay, SnapshotError
 
 /// Returns a replay at the position of a snapshot.
 pub fn replay_of(loaded: &LoadedSnapshot, rebases: Rebases) -> Replay {
-    begin(loaded, Replay::from_start(rebases))
+    start_replay(loaded, Replay::from_start(rebases))
 }
 
 /// Does the same, for some workspaces only.
@@ -189,17 +186,17 @@ pub(crate) fn replay_of_some(
     rebases: Rebases,
     of: HashSet<WorkspaceId>,
 ) -> Replay {
-    begin(loaded, Replay::from_start(rebases).only(of))
+    start_replay(loaded, Replay::from_start(rebases).only(of))
 }
 
-fn begin(loaded: &LoadedSnapshot, mut replay: Replay) -> Replay {
+fn start_replay(loaded: &LoadedSnapshot, mut replay: Replay) -> Replay {
     // A snapshot may have been taken right before the clock was rebased.
     replay.position = loaded.position.previous();
     for (id, bytes) in &loaded.entries {
         if !replay.is_for(id) {
             continue;
         }
-        match unpanicked(|| unreadable::state_of(bytes, replay.position, &replay.rebases)) {
+        match catch_panic(|| unreadable::state_of(bytes, replay.position, &replay.rebases)) {
             Ok(state) => drop(replay.states.insert(id.clone(), state)),
             Err(damage) => drop(replay.damaged.insert(id.clone(), damage)),
         }
@@ -208,9 +205,109 @@ fn begin(loaded: &LoadedSnapshot, mut replay: Replay) -> Replay {
     replay
 }
 
+/// The encoded states of all workspaces.
+pub type States = Vec<(WorkspaceId, Vec<u8>)>;
+
+/// Visits the frames after the snapshot, and returns the position that they reach.
+pub type Frames<'a, E> = &'a dyn Fn(&mut dyn FnMut(&Frame)) -> Result<Position, E>;
+
+/// The actors' memory at a position.
+#[derive(Debug)]
+pub struct Folded {
+    /// The position.
+    pub position: Position,
+    states: HashMap<WorkspaceId, HotState>,
+    /// The kept data of unreadable workspaces.
+    unreadable: HashMap<WorkspaceId, Vec<u8>>,
+}
+
+impl Folded {
+    /// Removes all that every workspace would have removed by the latest moment in the journal.
+    fn settle(&mut self) {
+        let latest = self.states.values().map(HotState::now).max().unwrap_or_default();
+        self.states.values_mut().for_each(|state| state.forget_until(latest));
+        self.states.retain(|_, state| !state.is_empty());
+    }
+
+    /// Returns the unreadable workspaces.
+    fn unreadable(&self) -> BTreeSet<WorkspaceId> {
+        self.unreadable.keys().cloned().collect()
+    }
+
+    /// Returns the states, in the order of the workspaces.
+    #[must_use]
+    pub fn encode(self) -> States {
+        let encoded = self.states.into_iter().map(|(id, state)| {
+            let mut entry = Vec::new();
+            state.encode_into(&mut entry);
+            (id, entry)
+        });
+        let mut all: States = encoded.chain(self.unreadable).collect();
+        all.sort_unstable_by(|(one, _), (other, _)| one.as_str().cmp(other.as_str()));
+        all
+    }
+}
+
+/// Folds a snapshot and the frames after it.
+///
+/// The frames are read twice if a workspace cannot be read: its data is then kept unchanged.
+///
+/// # Errors
+/// Those of `frames`.
+pub fn fold<E: From<StoreError>>(
+    base: &LoadedSnapshot,
+    rebases: Rebases,
+    frames: Frames<'_, E>,
+) -> Result<Folded, E> {
+    let mut replay = replay_of(base, rebases);
+    let position = frames(&mut |frame| replay.apply(frame))?;
+    replay.reach(position);
+    let (states, damaged) = replay.into_states();
+    let mut unreadable: HashMap<WorkspaceId, Vec<u8>> = HashMap::new();
+    for id in damaged {
+        tracing::error!(workspace = %id, "it cannot be read; what there is of it is kept");
+        let before = base.entries.iter().find(|(of, _)| *of == id);
+        let before = before.map(|(_, bytes)| bytes.as_slice()).unwrap_or_default();
+        let kept = unreadable::begin(before, base.position);
+        unreadable.insert(id, kept);
+    }
+    if !unreadable.is_empty() {
+        frames(&mut |frame| {
+            // More may have been committed since.
+            for section in frame.sections.iter().filter(|_| frame.number <= position) {
+                let Some(kept) = unreadable.get_mut(&section.workspace) else { continue };
+                if is_end(&section.events) {
+                    *kept = unreadable::begin(&[], frame.number);
+                } else {
+                    unreadable::add(kept, frame.number, &section.events);
+                }
+            }
+        })?;
+    }
+    Ok(Folded { position, states, unreadable })
+}
+
+/// The unreadable workspaces of the newest snapshot that this process took.
+///
+/// Clones share one set. An actor may still run for one of them: it would not start again.
+#[derive(Debug, Clone, Default)]
+pub struct KeptAside(Arc<Mutex<BTreeSet<WorkspaceId>>>);
+
+impl KeptAside {
+    fn set(&self, all: BTreeSet<WorkspaceId>) {
+        *self.0.lock() = all;
+    }
+
+    /// Returns the workspaces.
+    #[must_use]
+    pub fn all(&self) -> BTreeSet<WorkspaceId> {
+        self.0.lock().clone()
+    }
+}
+
 /// The position and the size of a snapshot.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Taken {
+pub struct TakenSnapshot {
     /// The last frame that it includes.
     pub position: Position,
     /// Its size in bytes.
@@ -223,7 +320,7 @@ pub(crate) fn take(
     log: &dyn Log,
     rebases: Rebases,
     kept: &KeptAside,
-) -> Result<Taken, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<TakenSnapshot, Box<dyn std::error::Error + Send + Sync>> {
     let base = dir.load()?;
     let mut folded = fold::<StoreError>(&base, rebases, &|visit| {
         postrider_store::log::replay(log, base.position, &mut |frame| {
@@ -241,5 +338,5 @@ pub(crate) fn take(
     kept.set(unreadable);
     log.trim(trim_through)?;
     tracing::info!(position = position.0, bytes, "a snapshot was taken");
-    Ok(Taken { position, bytes })
+    Ok(TakenSnapshot { position, bytes })
 }

@@ -8,8 +8,6 @@
 //! - `n`: the number of those that have opted out.
 
 mod channel_choice;
-mod filter;
-mod reach;
 mod record;
 
 use std::ops::ControlFlow;
@@ -22,15 +20,14 @@ use postrider_store::{Direction, StoreError, Table, View};
 use crate::Workspace;
 use crate::contacts::{parties_of, party_holder};
 use crate::core::command::{Command, Context};
-use crate::core::read_ahead::Reader;
+use crate::core::view::Reader;
 use crate::core::view::unreadable;
 use postrider_domain::unavailable::Unavailable;
 
-pub(crate) use channel_choice::{Choice, chose, follow, share, stopped_marketing};
-pub(crate) use filter::{all, opted_out};
-pub use filter::{any, is_opted_out};
-pub use reach::ContactsCount;
+pub(crate) use channel_choice::{Choice, follow, note_choice, share, stopped_marketing};
+pub use record::{ContactsCount, any, is_opted_out};
 use record::{Record, suppression};
+pub(crate) use record::{all, opted_out};
 
 const TABLE: Table = Table::Suppressions;
 

@@ -5,6 +5,8 @@
 //! on. The actor submits its deletions, and the next slice is read once they are durable. So a
 //! slice's cost depends only on its own deletions, and no command waits for one. Cursors are kept
 //! in memory; after a restart the first slice finds its place with one ordered seek.
+//!
+//! Event logs are trimmed by their own options, beside the actors.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ pub(crate) type RecordKeys = Vec<(Table, Vec<u8>)>;
 
 /// The retention of records for which it is a setting.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept {
+pub(crate) struct RetentionTimes {
     /// Broadcasts, after their end.
     pub(crate) broadcasts: Duration,
     /// Messages, also those in conversations.
@@ -43,13 +45,35 @@ pub(crate) struct Kept {
     pub(crate) otps: Duration,
 }
 
+/// The retention of an event log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventOptions {
+    /// The time for which events are kept.
+    pub kept_for: Duration,
+    /// The maximum number of a workspace's events.
+    pub kept_max: u64,
+    /// The maximum bytes of a workspace's events.
+    pub kept_bytes_max: u64,
+}
+
+impl Default for EventOptions {
+    /// Returns thirty days, four million events (about a gigabyte, as most are), and two gigabytes.
+    fn default() -> Self {
+        Self {
+            kept_for: Duration::from_secs(30 * 24 * 3600),
+            kept_max: 4_000_000,
+            kept_bytes_max: 2 << 30,
+        }
+    }
+}
+
 /// The sources of a slice.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) store: &'a dyn View,
     pub(crate) workspace: &'a WorkspaceId,
     pub(crate) now: Timestamp,
-    pub(crate) kept: Kept,
+    pub(crate) kept: RetentionTimes,
     /// Set if nothing may be deleted because of its age: the clock may be wrong.
     pub(crate) age_rests: bool,
 }

@@ -1,19 +1,18 @@
 //! Changes of a workspace's settings.
 
-use crate::core::settings::ChangeError;
-use postrider_store::view::codec;
 use std::sync::Arc;
 
 use postrider_number::record::{NumberInfo, NumberKind, NumberRecord};
 use postrider_store::Table;
+use postrider_store::view::codec;
 
 use crate::actor::WorkspaceActor;
 use crate::actor::state::{StateLost, WorkspaceState};
-use crate::core::audit::AuditDraft;
+use crate::core::command::AuditDraft;
 use crate::core::otp::chain_plan::chain_in_force;
-use crate::core::pool::Pool;
 use crate::core::records;
-use crate::core::settings::WorkspaceSettings;
+use crate::core::senders::pool::Pool;
+use crate::core::settings::{ChangeError, WorkspaceSettings};
 use crate::inbox::number_facts::{emit, pace_change};
 use crate::mailbox::message::Configure;
 use crate::mailbox::output_gate::PendingReply;
@@ -22,7 +21,7 @@ use crate::templates;
 use crate::templates::sync as template_sync;
 
 /// A record to be written, or deleted without a value.
-type RecordChange = (Vec<u8>, Option<Vec<u8>>);
+type SettingRecord = (Vec<u8>, Option<Vec<u8>>);
 
 impl WorkspaceActor {
     /// Changes the workspace's settings, in its records and in the rules.
@@ -77,7 +76,7 @@ impl WorkspaceActor {
         &self,
         configure: Configure,
         state: &mut WorkspaceState,
-    ) -> Result<Option<RecordChange>, ChangeError> {
+    ) -> Result<Option<SettingRecord>, ChangeError> {
         let id = &self.slot.id;
         Ok(match configure {
             Configure::Read => None,
@@ -93,7 +92,10 @@ impl WorkspaceActor {
                 Some(self.profile(state))
             }
             Configure::OtpTemplate(template) => {
-                templates::carry_codes(&mut state.context(self.shared.store.as_ref()), &template)?;
+                templates::set_code_template(
+                    &mut state.context(self.shared.store.as_ref()),
+                    &template,
+                )?;
                 state.profile.otp_template = Some(template);
                 Some(self.profile(state))
             }
@@ -108,7 +110,7 @@ impl WorkspaceActor {
                 Some(self.profile(state))
             }
             configure @ (Configure::OtpChannels(_) | Configure::OtpTexts(_)) => {
-                set_ways_of_codes(configure, state);
+                set_code_channels(configure, state);
                 Some(self.profile(state))
             }
             Configure::Credits(change) => {
@@ -130,7 +132,7 @@ impl WorkspaceActor {
         })
     }
 
-    fn profile(&self, state: &WorkspaceState) -> RecordChange {
+    fn profile(&self, state: &WorkspaceState) -> SettingRecord {
         (records::profile_key(&self.slot.id), Some(codec::encode(&state.profile)))
     }
 
@@ -138,7 +140,7 @@ impl WorkspaceActor {
         &self,
         number: NumberRecord,
         state: &mut WorkspaceState,
-    ) -> Result<RecordChange, ChangeError> {
+    ) -> Result<SettingRecord, ChangeError> {
         if state.numbers.len() >= Pool::NUMBERS_MAX {
             return Err(ChangeError::TooManyNumbers);
         }
@@ -153,7 +155,7 @@ impl WorkspaceActor {
         &self,
         number: NumberRecord,
         state: &mut WorkspaceState,
-    ) -> Result<RecordChange, ChangeError> {
+    ) -> Result<SettingRecord, ChangeError> {
         self.want_templates(&number.info, state)?;
         let known = state.numbers.iter_mut().find(|known| known.id == number.info.id);
         let record = codec::encode(&number);
@@ -208,7 +210,7 @@ impl WorkspaceActor {
 }
 
 /// Sets the channels over which codes arrive, or the texts of codes.
-fn set_ways_of_codes(configure: Configure, state: &mut WorkspaceState) {
+fn set_code_channels(configure: Configure, state: &mut WorkspaceState) {
     if let Configure::OtpChannels(steps) = configure {
         let before = state.profile.otp_channels.iter().map(|step| step.channel.as_str());
         let before: Vec<_> = before.collect();

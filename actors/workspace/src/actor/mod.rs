@@ -1,43 +1,44 @@
 //! The actor turns messages into commands of the core and has their effects made durable.
 //!
-//! Answers and messages leave it once the effects that they depend on are durable.
+//! Answers and messages leave it once the effects that they depend on are durable. A supervisor
+//! starts it by the [`WorkspaceSpec`].
 
-pub mod child_spec;
-mod codes;
 pub mod configure;
-mod count_records;
 mod moving;
 pub mod recovery;
 pub mod snapshots;
 mod state;
 mod sweeping;
-mod unannounced;
 mod waiting;
 
-use crate::mailbox::message::WorkspaceMessage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use postrider_channel::outcome::FinalOutcome;
+use postrider_channel::{Failure, Outbound};
+use postrider_domain::event::chain::OtpChannel;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{MessageId, RequestId, WorkspaceId};
+use postrider_number::{Claims, Granted, Outcomes};
+use postrider_runtime::random;
+use postrider_runtime::supervise::{ChildSpec, LoadedActor, Placement};
+use postrider_store::GroupNumber;
 use ractor::{ActorProcessingErr, ActorRef};
 
-use crate::services::Services;
-use postrider_channel::{Failure, Outbound};
-use postrider_number::{Claims, Granted, Outcomes};
-use postrider_runtime::supervise::LoadedActor;
-use postrider_store::GroupNumber;
-
 use crate::actor::state::{StateLost, WorkspaceState};
-use crate::core::claims;
-use crate::mailbox::output_gate::{Carry, Gate, PendingReply, SharedHeld, refuse};
-use crate::mailbox::release::{Notify, Release};
-use crate::mailbox::slot::{Slot, passivate};
-use crate::messages;
+use crate::core::otp::types::{OtpSent, ResendOtpError, SendOtp, SendOtpError};
+use crate::core::unsent;
+use crate::directory::Workspaces;
+use crate::mailbox::message::WorkspaceMessage;
+use crate::mailbox::output_gate::{
+    Carry, NotifyActor, OutputGate, PendingReply, Release, SharedOutputs, refuse,
+};
+use crate::mailbox::slot::{Slot, WorkspaceEntry, passivate};
 use crate::otp::courier;
-use postrider_channel::outcome::FinalOutcome;
-use postrider_domain::MessageId;
-use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use crate::services::Services;
+use crate::{messages, otp};
 
 /// The wait before unsent messages are read again if the store could not be read.
 const REDISPATCH_WAIT: Duration = Duration::from_secs(1);
@@ -59,12 +60,12 @@ impl LoadedActor for WorkspaceActor {
         myself: &ActorRef<WorkspaceMessage>,
     ) -> Result<WorkspaceState, ActorProcessingErr> {
         let loaded = recovery::load(&self.shared, &self.slot).await?;
-        let (actor, held) = (myself.clone(), SharedHeld::default());
-        let notify: Notify = Arc::new(move |group, result| {
+        let (actor, held) = (myself.clone(), SharedOutputs::default());
+        let notify: NotifyActor = Arc::new(move |group, result| {
             // An actor that has stopped has no callers left.
             drop(actor.cast(WorkspaceMessage::Committed(group, result)));
         });
-        let (gate, releaser) = (Gate::new(Arc::clone(&held)), self.shared.releaser.clone());
+        let (gate, releaser) = (OutputGate::new(Arc::clone(&held)), self.shared.releaser.clone());
         let committed = move |group, result| {
             let (held, notify) = (Arc::clone(&held), Arc::clone(&notify));
             releaser.release(Release { held, notify, group, result });
@@ -173,13 +174,13 @@ impl WorkspaceActor {
         let (core, effects) = (&mut state.core, &mut state.effects);
         let held = match message {
             WorkspaceMessage::SendOtp(command, reply) => {
-                PendingReply::Send(reply, codes::send(&self.shared, command, state))
+                PendingReply::Send(reply, send_code(&self.shared, command, state))
             }
             WorkspaceMessage::VerifyOtp(id, code, reply) => {
                 PendingReply::Verify(reply, core.verify_otp(id, &code, effects))
             }
             WorkspaceMessage::ResendOtp(id, only, reply) => {
-                PendingReply::Resend(reply, codes::resend(&self.shared, (id, only), state))
+                PendingReply::Resend(reply, resend_code(&self.shared, (id, only), state))
             }
             WorkspaceMessage::ReadOtp(id, reply) => PendingReply::Read(reply, core.otp(id)),
             WorkspaceMessage::Configure(configure, audit, reply) => {
@@ -196,17 +197,7 @@ impl WorkspaceActor {
                 let goes_on = state.sweeping.committed(group) || state.behind;
                 return if goes_on { self.beat(myself, state) } else { Ok(()) };
             }
-            WorkspaceMessage::Tick => {
-                for answers in std::mem::take(&mut state.unrecorded) {
-                    self.settle(answers, state)?;
-                }
-                state.release_late()?;
-                self.beat(myself, state)?;
-                moving::ask(&self.shared.numbers, state);
-                waiting::ask_again(self, myself, (&moving::down_for_long(state), state))?;
-                self.passivate(myself, state);
-                return Ok(());
-            }
+            WorkspaceMessage::Tick => return self.tick(myself, state),
             WorkspaceMessage::Barrier(done) => {
                 state.barriers.push(done);
                 return self.beat(myself, state);
@@ -216,12 +207,31 @@ impl WorkspaceActor {
                 return Ok(());
             }
             WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
-            WorkspaceMessage::HandedBack(all) => return moving::take(&self.shared, all, state),
+            WorkspaceMessage::HandedBack(all) => {
+                return moving::take_over(&self.shared, all, state);
+            }
             WorkspaceMessage::Sweep(step) => return self.sweep_on(myself, step, state),
             WorkspaceMessage::Commands(all) => return self.carry_out(myself, all.take(), state),
         };
         self.note_figures(state);
         state.finish_command(held, can_be_kept)
+    }
+
+    /// Does the work that is due because time has passed.
+    fn tick(
+        &self,
+        myself: &ActorRef<WorkspaceMessage>,
+        state: &mut WorkspaceState,
+    ) -> Result<(), StateLost> {
+        for answers in std::mem::take(&mut state.unrecorded) {
+            self.settle(answers, state)?;
+        }
+        state.release_late()?;
+        self.beat(myself, state)?;
+        moving::ask_for_messages(&self.shared.numbers, state);
+        waiting::claim_again(self, myself, (&moving::down_for_long(state), state))?;
+        self.passivate(myself, state);
+        Ok(())
     }
 
     /// Records that `group` is durable; the outputs that waited for it were sent.
@@ -338,9 +348,9 @@ impl WorkspaceActor {
         let (ticket, asked) = asked.unzip();
         let asked = asked.unwrap_or_default();
         waiting::give_back(&released, state);
-        claims::release(&mut state.core, &released, &mut state.effects);
+        unsent::release(&mut state.core, &released, &mut state.effects);
         let asked = waiting::claimable(&self.shared, (number, ticket), asked, state);
-        let messages = claims::claim(&mut state.core, number, asked, &mut state.effects);
+        let messages = unsent::claim(&mut state.core, number, asked, &mut state.effects);
         let Some(ticket) = ticket else {
             // This is submitted at once. A crash before it is durable would make messages unknown
             // that were surely not accepted.
@@ -399,5 +409,61 @@ impl WorkspaceActor {
         } else {
             self.slot.sweeps.lock().take();
         }
+    }
+}
+
+/// Sends a code on the hot path.
+fn send_code(
+    shared: &Services,
+    command: SendOtp,
+    state: &mut WorkspaceState,
+) -> Result<OtpSent, SendOtpError> {
+    let id = random::request_id(state.core.now());
+    otp::send(&mut state.context(shared.store.as_ref()), command, id)
+}
+
+/// Sends the code of a request again on the hot path.
+fn resend_code(
+    shared: &Services,
+    asked: (RequestId, Option<OtpChannel>),
+    state: &mut WorkspaceState,
+) -> Result<OtpSent, ResendOtpError> {
+    let message = MessageId::from_parts(state.core.now(), random::unique());
+    otp::resend(&mut state.context(shared.store.as_ref()), asked, message)
+}
+
+/// The workspaces as a supervisor's children.
+pub struct WorkspaceSpec(pub Arc<Services>);
+
+impl ChildSpec for WorkspaceSpec {
+    type Key = WorkspaceId;
+    type Message = WorkspaceMessage;
+    type Kept = WorkspaceEntry;
+
+    const NAME: &'static str = "workspace";
+
+    fn directory(&self) -> &Workspaces {
+        &self.0.workspaces
+    }
+
+    fn publish(&self, id: &WorkspaceId, placement: Placement<WorkspaceMessage>) {
+        match (self.0.workspaces.slot(id), placement) {
+            (Some(slot), placement) => slot.publish(placement),
+            // The workspace was deleted while its actor started. Nothing else would stop the actor.
+            (None, Placement::Live(actor)) => actor.stop(None),
+            (None, _) => {}
+        }
+    }
+
+    async fn spawn(
+        &self,
+        id: &WorkspaceId,
+        supervisor: ractor::ActorCell,
+    ) -> Result<ActorRef<WorkspaceMessage>, ractor::SpawnErr> {
+        let Some(slot) = self.0.workspaces.slot(id) else {
+            let error = format!("there is no workspace {id}");
+            return Err(ractor::SpawnErr::StartupFailed(error.into()));
+        };
+        WorkspaceActor { shared: Arc::clone(&self.0), slot }.spawn(supervisor).await
     }
 }

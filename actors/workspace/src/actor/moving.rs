@@ -9,26 +9,24 @@ use std::time::Duration;
 
 use postrider_channel::{Origin, Outbound};
 use postrider_domain::NumberId;
-use postrider_number::capacity::HandedOver;
-use postrider_number::{NumberSlot, Numbers, Wanted};
+use postrider_domain::unavailable::Unavailable;
+use postrider_number::{HandedOver, NumberSlot, Numbers, Wanted};
 
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::actor::waiting;
 use crate::core::command::Context;
-use crate::core::sticky::Moved;
-use crate::core::takeover;
+use crate::core::senders::sticky::MoveOutcome;
+use crate::core::senders::{codes, sticky};
 use crate::messages;
-use crate::otp;
 use crate::services::Services;
-use postrider_domain::unavailable::Unavailable;
 
 /// The maximum number of messages in one commit.
 const MOVED_MAX: usize = 200;
 
 /// Asks the numbers that are down for their waiting messages, if another one can send them.
-pub(super) fn ask(numbers: &Numbers, state: &WorkspaceState) {
+pub(super) fn ask_for_messages(numbers: &Numbers, state: &WorkspaceState) {
     let patience = state.core.rules.messages.reassign_after;
-    for Down { number, slot, since, wanted } in down(state) {
+    for DownNumber { number, slot, since, wanted } in down(state) {
         let templates = wanted.templates && since >= patience;
         if (wanted.codes || templates) && slot.has_messages() {
             numbers.hand_back(number, Wanted { templates, ..wanted });
@@ -44,7 +42,7 @@ pub(super) fn down_for_long(state: &WorkspaceState) -> Vec<NumberId> {
 }
 
 /// A number that is down.
-struct Down<'a> {
+struct DownNumber<'a> {
     number: NumberId,
     slot: &'a Arc<NumberSlot>,
     /// The time for which it has been down.
@@ -54,7 +52,7 @@ struct Down<'a> {
 }
 
 /// Returns the numbers that are down, if others of the pool are up.
-fn down(state: &WorkspaceState) -> impl Iterator<Item = Down<'_>> {
+fn down(state: &WorkspaceState) -> impl Iterator<Item = DownNumber<'_>> {
     let (core, now) = (&state.core, state.core.now());
     let slots = if core.pool.is_choice() { state.slots() } else { &[] };
     let is_down = slots.iter().any(|(_, slot)| slot.down_since(now).is_some());
@@ -66,13 +64,13 @@ fn down(state: &WorkspaceState) -> impl Iterator<Item = Down<'_>> {
     let slots = if up.is_empty() { &[][..] } else { slots };
     slots.iter().filter_map(move |(number, slot)| {
         let (number, since) = (*number, slot.down_since(now)?);
-        let wanted = takeover::takes_over(core, number, &up);
-        Some(Down { number, slot, since, wanted })
+        let wanted = sticky::takes_over(core, number, &up);
+        Some(DownNumber { number, slot, since, wanted })
     })
 }
 
 /// Dispatches messages that a number has returned through the numbers that can send them.
-pub(super) fn take(
+pub(super) fn take_over(
     shared: &Services,
     messages: Vec<Outbound>,
     state: &mut WorkspaceState,
@@ -84,14 +82,14 @@ pub(super) fn take(
         }
         let mut context = state.context(shared.store.as_ref());
         match move_one(&mut context, &message) {
-            Ok(Moved::To(number)) => {
+            Ok(MoveOutcome::To(number)) => {
                 waiting::give_back_moved(&mut context, &message);
                 let moved = Outbound { number, ..message };
                 context.effects.outbound.push(HandedOver::from(moved));
             }
-            Ok(Moved::Stays) => back.push(message),
+            Ok(MoveOutcome::Stays) => back.push(message),
             // A message that has ended was settled without its number.
-            Ok(Moved::Over) => waiting::give_back_moved(&mut context, &message),
+            Ok(MoveOutcome::Over) => waiting::give_back_moved(&mut context, &message),
             Err(error) => {
                 tracing::warn!(%error, "a message waits for its number, which is down");
                 back.push(message);
@@ -103,12 +101,12 @@ pub(super) fn take(
     state.finish(None)
 }
 
-fn move_one(context: &mut Context<'_>, message: &Outbound) -> Result<Moved, Unavailable> {
+fn move_one(context: &mut Context<'_>, message: &Outbound) -> Result<MoveOutcome, Unavailable> {
     match message.origin {
         Origin::Otp { request_id, number } => {
-            otp::move_code(context, (request_id, number), message.number)
+            codes::move_code(context, (request_id, number), message.number)
         }
         Origin::Message(id) => messages::move_message(context, id, message.number),
-        Origin::Broadcast { .. } => Ok(Moved::Over),
+        Origin::Broadcast { .. } => Ok(MoveOutcome::Over),
     }
 }

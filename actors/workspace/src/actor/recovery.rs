@@ -2,29 +2,27 @@
 
 use std::sync::Arc;
 
-use crate::services::Services;
 use postrider_domain::{Timestamp, WorkspaceId};
 use postrider_number::record::NumberInfo;
 use postrider_runtime::supervise::Damaged;
 use postrider_store::StoreError;
+use postrider_store::view::event_log::{self, End};
 
-use crate::core::Core;
 use crate::core::hot::HotState;
 use crate::core::otp::chain_plan::ChannelSetup;
-use crate::core::pool::Pool;
 use crate::core::portfolio::{FullNumbers, portfolio_of};
-use crate::core::records;
 use crate::core::records::WorkspaceRecords;
+use crate::core::senders::pool::Pool;
 use crate::core::settings::Rules;
+use crate::core::{Core, records};
 use crate::mailbox::slot::Slot;
-use crate::otp;
 use crate::recovered::RebuildError;
-use crate::templates;
-use postrider_store::view::event_log::{self, End};
+use crate::services::Services;
+use crate::{otp, templates};
 
 /// The reason why a workspace could not be rebuilt.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum WorkspaceLoadError {
     /// The store does not answer; it may answer later.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -42,7 +40,7 @@ pub enum LoadError {
 pub async fn load(
     shared: &Arc<Services>,
     slot: &Arc<Slot>,
-) -> Result<(Core, WorkspaceRecords, End), LoadError> {
+) -> Result<(Core, WorkspaceRecords, End), WorkspaceLoadError> {
     // A predecessor's entries in the writer's queue must be settled before the store is read.
     shared.writer.barrier().await.map_err(|error| {
         StoreError::Failed(format!("the writer did not settle what was queued: {error}"))
@@ -55,14 +53,14 @@ pub async fn load(
     };
     let (shared, slot) = (Arc::clone(shared), Arc::clone(slot));
     let read = tokio::task::spawn_blocking(move || read(&shared, &slot.id, hot));
-    read.await.map_err(|_| LoadError::Interrupted)?
+    read.await.map_err(|_| WorkspaceLoadError::Interrupted)?
 }
 
 fn read(
     shared: &Services,
     id: &WorkspaceId,
     hot: HotState,
-) -> Result<(Core, WorkspaceRecords, End), LoadError> {
+) -> Result<(Core, WorkspaceRecords, End), WorkspaceLoadError> {
     let store = shared.store.as_ref();
     let records = records::load(store, id)
         .and_then(|found| {
@@ -128,7 +126,7 @@ fn read_budgets(shared: &Services, id: &WorkspaceId, numbers: &[NumberInfo], now
     }
 }
 
-impl From<RebuildError> for LoadError {
+impl From<RebuildError> for WorkspaceLoadError {
     fn from(error: RebuildError) -> Self {
         match error {
             RebuildError::Store(error) => park_if_damaged(error),
@@ -138,9 +136,9 @@ impl From<RebuildError> for LoadError {
     }
 }
 
-fn park_if_damaged(error: StoreError) -> LoadError {
+fn park_if_damaged(error: StoreError) -> WorkspaceLoadError {
     match error {
-        StoreError::Damaged(what) => LoadError::Damaged(Damaged(what)),
-        error => LoadError::Store(error),
+        StoreError::Damaged(what) => WorkspaceLoadError::Damaged(Damaged(what)),
+        error => WorkspaceLoadError::Store(error),
     }
 }

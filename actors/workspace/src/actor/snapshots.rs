@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use crate::snapshots::{self, KeptAside, Rebases, Taken};
+use crate::snapshots::{self, KeptAside, Rebases, TakenSnapshot};
 use postrider_store::snapshot::SnapshotDir;
 use postrider_store::{Log, Position, StoreError};
 
@@ -14,16 +14,16 @@ pub enum SnapshotMessage {
     /// Check whether a snapshot is due, and take it.
     Consider,
     /// The attempt in progress has ended.
-    Ended(Ending),
+    Ended(SnapshotOutcome),
 }
 
 /// The outcome of a check for a due snapshot.
 #[derive(Debug, Clone, Copy)]
-pub enum Ending {
+pub enum SnapshotOutcome {
     /// None is due yet.
     NotDue,
     /// One was taken.
-    Taken(Taken),
+    Taken(TakenSnapshot),
     /// One is due and could not be taken.
     Failed,
 }
@@ -57,7 +57,7 @@ const PASSED_OVER_MAX: u32 = 1024;
 pub struct Schedule {
     under_way: bool,
     /// The last snapshot: the journal must outgrow it before the next one.
-    last: Taken,
+    last: TakenSnapshot,
     /// The number of beats to skip after the next failure.
     ///
     /// An attempt reads the whole journal, so one that fails, as on a full disk, is not repeated at
@@ -80,12 +80,12 @@ impl Schedule {
         true
     }
 
-    fn end(&mut self, ending: Ending) {
+    fn end(&mut self, ending: SnapshotOutcome) {
         self.under_way = false;
         match ending {
-            Ending::NotDue => {}
-            Ending::Taken(taken) => *self = Self { last: taken, ..Self::default() },
-            Ending::Failed => {
+            SnapshotOutcome::NotDue => {}
+            SnapshotOutcome::Taken(taken) => *self = Self { last: taken, ..Self::default() },
+            SnapshotOutcome::Failed => {
                 self.patience = (self.patience * 2).clamp(1, PASSED_OVER_MAX);
                 self.passed_over = self.patience;
             }
@@ -103,7 +103,7 @@ impl Actor for Snapshots {
         _myself: ActorRef<Self::Msg>,
         (): (),
     ) -> Result<Schedule, ActorProcessingErr> {
-        let last = Taken { position: self.newest, bytes: 0 };
+        let last = TakenSnapshot { position: self.newest, bytes: 0 };
         Ok(Schedule { last, ..Schedule::default() })
     }
 
@@ -120,7 +120,7 @@ impl Actor for Snapshots {
                 }
                 let (snapshots, last) = (self.clone(), schedule.last);
                 drop(tokio::task::spawn_blocking(move || {
-                    let mut ended = Ended { actor: myself, ending: Ending::Failed };
+                    let mut ended = EndNotice { actor: myself, ending: SnapshotOutcome::Failed };
                     ended.ending = snapshots.take_if_due(last);
                 }));
             }
@@ -131,12 +131,12 @@ impl Actor for Snapshots {
 }
 
 /// Notifies the actor that an attempt has ended, also after a panic.
-struct Ended {
+struct EndNotice {
     actor: ActorRef<SnapshotMessage>,
-    ending: Ending,
+    ending: SnapshotOutcome,
 }
 
-impl Drop for Ended {
+impl Drop for EndNotice {
     fn drop(&mut self) {
         // The actor has stopped if the engine has.
         drop(self.actor.cast(SnapshotMessage::Ended(self.ending)));
@@ -144,7 +144,7 @@ impl Drop for Ended {
 }
 
 impl Snapshots {
-    fn is_due(&self, last: Taken) -> Result<bool, StoreError> {
+    fn is_due(&self, last: TakenSnapshot) -> Result<bool, StoreError> {
         let grown = self.log.bytes_after(last.position)?;
         if grown > self.journal_bytes_min.max(last.bytes) {
             return Ok(true);
@@ -154,20 +154,20 @@ impl Snapshots {
         Ok(whole > whole_max && self.log.last_position()? > last.position)
     }
 
-    fn take_if_due(&self, last: Taken) -> Ending {
+    fn take_if_due(&self, last: TakenSnapshot) -> SnapshotOutcome {
         match self.is_due(last) {
-            Ok(false) => return Ending::NotDue,
+            Ok(false) => return SnapshotOutcome::NotDue,
             Ok(true) => {}
             Err(error) => {
                 tracing::warn!(%error, "it is not known whether a snapshot is due");
-                return Ending::Failed;
+                return SnapshotOutcome::Failed;
             }
         }
         match snapshots::take(&self.dir, self.log.as_ref(), self.rebases.clone(), &self.kept) {
-            Ok(taken) => Ending::Taken(taken),
+            Ok(taken) => SnapshotOutcome::Taken(taken),
             Err(error) => {
                 tracing::warn!(%error, "a snapshot was not taken; the journal grows");
-                Ending::Failed
+                SnapshotOutcome::Failed
             }
         }
     }
@@ -187,18 +187,18 @@ mod tests {
                 beats += 1;
             }
             assert!(!schedule.begin(), "one at a time");
-            schedule.end(Ending::Failed);
+            schedule.end(SnapshotOutcome::Failed);
             waits.push(beats);
         }
         assert_eq!(waits[..5], [0, 1, 2, 4, 8]);
         assert_eq!(waits[13], PASSED_OVER_MAX);
         while !schedule.begin() {}
-        let taken = Taken { position: Position(7), bytes: 5 };
-        schedule.end(Ending::Taken(taken));
+        let taken = TakenSnapshot { position: Position(7), bytes: 5 };
+        schedule.end(SnapshotOutcome::Taken(taken));
         assert_eq!(schedule.last.position, Position(7));
         for _ in 0..3 {
             assert!(schedule.begin(), "it looks at every beat again");
-            schedule.end(Ending::NotDue);
+            schedule.end(SnapshotOutcome::NotDue);
         }
     }
 }

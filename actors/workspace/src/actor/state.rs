@@ -1,40 +1,33 @@
 //! The state of a workspace's running actor: the core, pending commits, and waiting callers.
 
-use postrider_store::view::event_log;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
 use postrider_channel::Origin;
-use postrider_domain::{MessageId, NumberId};
+use postrider_channel::outcome::FinalOutcome;
+use postrider_domain::{MessageId, NumberId, WorkspaceId};
 use postrider_number::record::NumberInfo;
 use postrider_number::{NumberSlot, Numbers, Outcomes};
-use postrider_store::{Batch, Subscriber, Table, View};
-use postrider_store::{ChangeRef, CommitError, GroupNumber};
+use postrider_store::view::event_log;
+use postrider_store::{Batch, ChangeRef, CommitError, GroupNumber, Subscriber, Table, View};
+use tokio::sync::oneshot;
 
-use crate::actor::count_records::CountRecords;
 use crate::actor::sweeping::Sweeping;
-use crate::actor::unannounced::Unannounced;
-use crate::actor::waiting::{self, Waiting};
-use crate::core::Core;
-use crate::core::claims;
+use crate::actor::waiting::{self, BudgetQueue};
 use crate::core::command::Context;
 use crate::core::effects::Effects;
-use crate::core::otp::delivery;
-use crate::core::pool::Pool;
+use crate::core::message_status::Waiters;
+use crate::core::otp::day_counts::CountRow;
+use crate::core::otp::{day_counts, delivery};
 use crate::core::portfolio::Portfolios;
-use crate::core::read_ahead::Recent;
-use crate::core::records;
 use crate::core::records::Profile;
-use crate::core::view::{Pending, Records};
-use crate::core::waiters::Waiters;
-use crate::mailbox::output_gate::{Carry, Gate, PendingReply};
+use crate::core::senders::pool::Pool;
+use crate::core::view::{Pending, RecentChanges, RecordView};
+use crate::core::{Core, records, unsent};
+use crate::mailbox::output_gate::{Carry, OutputGate, PendingReply};
 use crate::mailbox::slot::Slot;
-use crate::messages;
-use crate::messages::used_with;
-use crate::otp;
-use postrider_channel::outcome::FinalOutcome;
+use crate::messages::last_sender;
+use crate::{messages, otp};
 
 /// The maximum number of outcomes that are recorded in one commit.
 const SETTLED_MAX: usize = 1000;
@@ -67,9 +60,9 @@ pub struct WorkspaceState {
     /// The end of the event log, including entries that are not durable yet.
     pub(crate) log_end: event_log::End,
     /// Entries of the log that subscribers were not notified of.
-    pub(crate) unannounced: Unannounced,
+    pub(crate) unannounced: UnannouncedEntries,
     pub(crate) subscriber: Subscriber,
-    pub(crate) gate: Gate,
+    pub(crate) gate: OutputGate,
     /// The effects of the commands since the last submit; kept for their memory.
     pub(crate) effects: Effects,
     /// The answers of these commands.
@@ -77,7 +70,7 @@ pub struct WorkspaceState {
     /// Changes of records that are not known to be durable.
     pub(crate) pending: Pending,
     /// The keys of records that became durable recently, while a task reads beside the actor.
-    pub(crate) recent: Recent,
+    pub(crate) recent: RecentChanges,
     /// The number of records that the running command has read.
     reads: Cell<usize>,
     /// The sweep of records with a limited retention.
@@ -87,7 +80,7 @@ pub struct WorkspaceState {
     /// The number's outcomes that arrived while storage failed: they are recorded later.
     pub(crate) unrecorded: Vec<Outcomes>,
     /// Messages that wait for the budget of their number's portfolio.
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: BudgetQueue,
     /// Claims that the number gave up while storage failed.
     pub(crate) unreleased: Vec<MessageId>,
     /// The key of the balance's record.
@@ -108,7 +101,10 @@ pub(crate) struct StateLost(#[from] CommitError);
 impl WorkspaceState {
     pub(crate) fn new(
         (core, records, log_end): (Core, records::WorkspaceRecords, event_log::End),
-        ((subscriber, gate), (all_numbers, carry)): ((Subscriber, Gate), (Arc<Numbers>, Carry)),
+        ((subscriber, gate), (all_numbers, carry)): (
+            (Subscriber, OutputGate),
+            (Arc<Numbers>, Carry),
+        ),
         (portfolios, store): (Arc<Portfolios>, Arc<dyn View>),
         slot: &Slot,
     ) -> Self {
@@ -124,7 +120,7 @@ impl WorkspaceState {
             carry,
             slots: Vec::new(),
             log_end,
-            unannounced: Unannounced::default(),
+            unannounced: UnannouncedEntries::default(),
             subscriber,
             gate,
             effects: Effects::default(),
@@ -135,7 +131,7 @@ impl WorkspaceState {
             sweeping: Sweeping::new(sweeps),
             waiters: Waiters::default(),
             unrecorded: Vec::new(),
-            waiting: Waiting::default(),
+            waiting: BudgetQueue::default(),
             unreleased: Vec::new(),
             credits_key: records::credits_key(&slot.id),
             counts: CountRecords::new(&slot.id),
@@ -316,7 +312,7 @@ impl WorkspaceState {
                 Origin::Otp { request_id: id, number: message } => {
                     waiting::give_back_code(self, (&origin, number), &settled);
                     delivery::settle(&mut self.core, id, message, &settled, &mut self.effects);
-                    otp::refused::answered(&mut self.context(store), (id, number), &settled);
+                    otp::note_answer(&mut self.context(store), (id, number), &settled);
                 }
                 Origin::Message(id) => {
                     let mut context = self.context(store);
@@ -336,7 +332,7 @@ impl WorkspaceState {
     pub(crate) fn release_late(&mut self) -> Result<(), StateLost> {
         for released in std::mem::take(&mut self.unreleased).chunks(SETTLED_MAX) {
             waiting::give_back(released, self);
-            claims::release(&mut self.core, released, &mut self.effects);
+            unsent::release(&mut self.core, released, &mut self.effects);
             self.finish(None)?;
         }
         Ok(())
@@ -385,7 +381,7 @@ impl WorkspaceState {
         self.reads.set(0);
         Context {
             core: &mut self.core,
-            records: Records {
+            records: RecordView {
                 store,
                 pending: &self.pending,
                 recent: &self.recent,
@@ -397,8 +393,64 @@ impl WorkspaceState {
             waiters: &mut self.waiters,
             connected: &self.numbers,
             log_next: self.log_end.last + 1,
-            used: used_with,
+            last_sender,
             portfolios: &self.portfolios,
         }
+    }
+}
+
+/// The records of the counts of one-time passwords that are written with the command's effects.
+///
+/// Their buffers are reused, since each send and check of a code has one.
+#[derive(Debug)]
+struct CountRecords {
+    prefix: Vec<u8>,
+    /// The keys of the values, and more that are kept for their memory.
+    keys: Vec<Vec<u8>>,
+    values: Vec<[u8; day_counts::BYTES]>,
+}
+
+impl CountRecords {
+    fn new(workspace: &WorkspaceId) -> Self {
+        Self { prefix: day_counts::prefix(workspace), keys: Vec::new(), values: Vec::new() }
+    }
+
+    /// Encodes the rows that changed, in place of the previous ones.
+    fn encode(&mut self, rows: &[CountRow]) {
+        self.values.clear();
+        for (at, (day, code, counts)) in rows.iter().enumerate() {
+            self.values.push(counts.encode());
+            if self.keys.len() == at {
+                self.keys.push(Vec::new());
+            }
+            day_counts::key_into(&self.prefix, *day, *code, &mut self.keys[at]);
+        }
+    }
+
+    /// Returns the changes that write them.
+    fn changes(&self) -> impl ExactSizeIterator<Item = ChangeRef<'_>> {
+        self.keys.iter().zip(&self.values).map(|(key, value)| ChangeRef {
+            table: Table::Analytics,
+            key,
+            value: Some(value),
+        })
+    }
+}
+
+/// The first and the last group with entries of the log whose subscribers were not notified.
+#[derive(Debug, Default)]
+pub(crate) struct UnannouncedEntries(Option<(GroupNumber, GroupNumber)>);
+
+impl UnannouncedEntries {
+    /// Records that entries were put into `group`.
+    pub(crate) fn submitted(&mut self, group: GroupNumber) {
+        self.0 = Some((self.0.map_or(group, |(first, _)| first), group));
+    }
+
+    /// Returns whether `group` made some of them durable, which are announced now.
+    pub(crate) fn committed(&mut self, group: GroupNumber) -> bool {
+        let Some((_, last)) = self.0.filter(|(first, _)| *first <= group) else { return false };
+        self.0 = (last > group).then_some((group + 1, last));
+        true
     }
 }

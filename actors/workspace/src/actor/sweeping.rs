@@ -16,11 +16,11 @@ use postrider_store::{GroupNumber, StoreError, Table};
 
 use crate::actor::WorkspaceActor;
 use crate::actor::state::{StateLost, WorkspaceState};
-use crate::core::view::{Changes, Pending};
+use crate::core::view::{Pending, RecordChanges};
 use crate::inbox::{deletion, inbound_messages, old_messages};
 use crate::mailbox::message::WorkspaceMessage;
 use crate::sweep::{
-    KINDS, Kept, Look, RecordKeys, SweepCursor, SweepCursors, SweepSlice, SweepStep,
+    KINDS, Look, RecordKeys, RetentionTimes, SweepCursor, SweepCursors, SweepSlice, SweepStep,
 };
 use crate::{analytics, broadcasts, conversations, idempotency, messages, otp};
 
@@ -35,7 +35,7 @@ type ReadSlice = fn(&Look<'_>, &mut SweepCursor) -> Result<RecordKeys, StoreErro
 type PrefixOf = fn(&WorkspaceId) -> Vec<u8>;
 
 /// One kind of records that end by age.
-struct Kind {
+struct SweptKind {
     name: &'static str,
     read: ReadSlice,
     /// The records that may be written behind the cursor.
@@ -44,7 +44,7 @@ struct Kind {
     by_age: bool,
 }
 
-impl Kind {
+impl SweptKind {
     const fn new(name: &'static str, read: ReadSlice) -> Self {
         Self { name, read, late: None, by_age: true }
     }
@@ -59,38 +59,39 @@ impl Kind {
 }
 
 /// All kinds, each at the index of its cursor.
-static ALL: [Kind; KINDS] = [
-    Kind::new("idempotency keys", idempotency::ended).late(Table::Idempotency, idempotency::ends),
-    Kind::new("ids of inbound messages", inbound_messages::long_ago)
+static ALL: [SweptKind; KINDS] = [
+    SweptKind::new("idempotency keys", idempotency::expired_keys)
+        .late(Table::Idempotency, idempotency::ends_prefix),
+    SweptKind::new("ids of inbound messages", inbound_messages::long_ago)
         .late(Table::Received, inbound_messages::received),
-    Kind::new("deleted conversations", deletion::of_deleted)
+    SweptKind::new("deleted conversations", deletion::of_deleted)
         .late(Table::Conversations, deletion::marks)
         .on_demand(),
-    Kind::new("broadcasts", broadcasts::long_over),
-    Kind::new("recipients of cancelled broadcasts", broadcasts::dropped)
+    SweptKind::new("broadcasts", broadcasts::long_over),
+    SweptKind::new("recipients of cancelled broadcasts", broadcasts::dropped)
         .late(Table::Broadcasts, broadcasts::marks)
         .on_demand(),
-    Kind::new("days of campaigns", analytics::long_past::<{ analytics::CAMPAIGNS }>),
-    Kind::new("days of advertisements", analytics::long_past::<{ analytics::ADS }>),
-    Kind::new("who came by advertisements", analytics::long_past::<{ analytics::COUNTED }>),
-    Kind::new("messages", messages::too_old),
-    Kind::new("one-time passwords", otp::long_ended),
-    Kind::new("days of one-time passwords", otp::long_past),
-    Kind::new("what was written in conversations", old_messages::too_old),
-    Kind::new("who was counted towards budgets", messages::long_counted),
-    Kind::new("days of conversations", analytics::long_past::<{ conversations::DAYS }>),
+    SweptKind::new("days of campaigns", analytics::long_past::<{ analytics::CAMPAIGNS }>),
+    SweptKind::new("days of advertisements", analytics::long_past::<{ analytics::ADS }>),
+    SweptKind::new("who came by advertisements", analytics::long_past::<{ analytics::COUNTED }>),
+    SweptKind::new("messages", messages::expired_messages),
+    SweptKind::new("one-time passwords", otp::expired_otps),
+    SweptKind::new("days of one-time passwords", otp::expired_days),
+    SweptKind::new("what was written in conversations", old_messages::too_old),
+    SweptKind::new("who was counted towards budgets", messages::expired_recipients),
+    SweptKind::new("days of conversations", analytics::long_past::<{ conversations::DAYS }>),
 ];
 
 /// A workspace's sweep: its cursors and the step of its chain.
 #[derive(Debug)]
 pub(crate) struct Sweeping {
     cursors: SweepCursors,
-    chain: Chain,
+    chain: SliceChain,
 }
 
 /// The step of the chain. There is one chain for each workspace.
 #[derive(Debug, Default)]
-enum Chain {
+enum SliceChain {
     #[default]
     Idle,
     /// It waits for its turn.
@@ -98,18 +99,18 @@ enum Chain {
     /// A slice is being read, which may not see these changes: set if the change writes its record.
     Reading(HashMap<(Table, Vec<u8>), bool>),
     /// It waits for this group, which has the slice's deletions, to be durable.
-    Settling { group: GroupNumber, _turn: Turn },
+    Settling { group: GroupNumber, _turn: SweepTurn },
 }
 
-type Turn = OwnedSemaphorePermit;
+type SweepTurn = OwnedSemaphorePermit;
 
 impl Sweeping {
     pub(crate) const fn new(cursors: SweepCursors) -> Self {
-        Self { cursors, chain: Chain::Idle }
+        Self { cursors, chain: SliceChain::Idle }
     }
 
     pub(crate) const fn is_idle(&self) -> bool {
-        matches!(self.chain, Chain::Idle)
+        matches!(self.chain, SliceChain::Idle)
     }
 
     pub(crate) const fn cursors(&self) -> &SweepCursors {
@@ -118,14 +119,14 @@ impl Sweeping {
 
     /// Ends the chain: nothing can be made durable now. A later tick starts another one.
     pub(crate) fn stop(&mut self) {
-        self.chain = Chain::Idle;
+        self.chain = SliceChain::Idle;
     }
 
     /// Records the changes of a command.
-    pub(crate) fn changed(&mut self, workspace: &WorkspaceId, changes: &Changes) {
+    pub(crate) fn changed(&mut self, workspace: &WorkspaceId, changes: &RecordChanges) {
         for (table, key, value) in changes.iter() {
             match &mut self.chain {
-                Chain::Reading(unseen) => {
+                SliceChain::Reading(unseen) => {
                     unseen.insert((table, key.to_vec()), value.is_some());
                 }
                 _ if value.is_some() => self.written(workspace, table, key),
@@ -136,7 +137,7 @@ impl Sweeping {
 
     /// Records that `group` is durable. Returns whether the chain waited for it.
     pub(crate) fn committed(&mut self, group: GroupNumber) -> bool {
-        let waited = matches!(&self.chain, Chain::Settling { group: of, .. } if *of <= group);
+        let waited = matches!(&self.chain, SliceChain::Settling { group: of, .. } if *of <= group);
         if waited {
             self.stop();
         }
@@ -156,7 +157,7 @@ impl Sweeping {
     /// Starts to read a slice, which may not see the `pending` changes.
     fn begin(&mut self, pending: &Pending) -> SweepCursors {
         let unseen = pending.keys().map(|(table, key, writes)| ((table, key.to_vec()), writes));
-        self.chain = Chain::Reading(unseen.collect());
+        self.chain = SliceChain::Reading(unseen.collect());
         self.cursors.clone()
     }
 
@@ -169,7 +170,7 @@ impl Sweeping {
         slice: Option<SweepSlice>,
         now: Timestamp,
     ) -> Option<RecordKeys> {
-        let Chain::Reading(unseen) = std::mem::take(&mut self.chain) else { return None };
+        let SliceChain::Reading(unseen) = std::mem::take(&mut self.chain) else { return None };
         let keys = match slice {
             Some(slice) if !slice.keys.iter().any(|key| unseen.contains_key(key)) => {
                 self.cursors = slice.cursors;
@@ -195,7 +196,7 @@ impl WorkspaceActor {
         if !state.sweeping.is_idle() || !state.sweeping.cursors.is_due(state.core.now()) {
             return;
         }
-        state.sweeping.chain = Chain::Waiting;
+        state.sweeping.chain = SliceChain::Waiting;
         let (myself, turns) = (myself.clone(), self.shared.sweep_turns.clone());
         drop(tokio::spawn(async move {
             if let Some(turn) = turns.take().await {
@@ -231,7 +232,7 @@ impl WorkspaceActor {
     fn read_slice(
         &self,
         myself: &ActorRef<WorkspaceMessage>,
-        turn: Turn,
+        turn: SweepTurn,
         state: &mut WorkspaceState,
     ) {
         let mut cursors = state.sweeping.begin(&state.pending);
@@ -240,8 +241,11 @@ impl WorkspaceActor {
         drop(tokio::spawn(async move {
             let read = move || {
                 let broadcasts = shared.broadcasts.options.kept_for;
-                let kept =
-                    Kept { broadcasts, messages: shared.messages, otps: shared.otp.kept_for };
+                let kept = RetentionTimes {
+                    broadcasts,
+                    messages: shared.messages,
+                    otps: shared.otp.kept_for,
+                };
                 let store = shared.store.as_ref();
                 let age_rests = shared.clock.deletion_rests();
                 let look = Look { store, workspace: &slot.id, now, kept, age_rests };
@@ -258,7 +262,7 @@ impl WorkspaceState {
     /// Submits a slice's deletions.
     ///
     /// The chain continues when they and the changes that the slice could not see are durable.
-    fn delete(&mut self, slice: Option<SweepSlice>, turn: Turn) -> Result<(), StateLost> {
+    fn delete(&mut self, slice: Option<SweepSlice>, turn: SweepTurn) -> Result<(), StateLost> {
         let now = self.core.now();
         let keys = self.sweeping.take(&self.core.id, slice, now);
         let is_done =
@@ -270,7 +274,7 @@ impl WorkspaceState {
         self.effects.deferrable = true;
         self.finish(None)?;
         if let Some(group) = self.gate.last().filter(|_| !is_done) {
-            self.sweeping.chain = Chain::Settling { group, _turn: turn };
+            self.sweeping.chain = SliceChain::Settling { group, _turn: turn };
             if !self.barriers.is_empty() {
                 self.subscriber.hurry();
             }

@@ -14,8 +14,7 @@ use crate::actor::state::{LOG_BYTES_MAX, StateLost, WorkspaceState};
 use crate::core::command::Context;
 use crate::core::portfolio::{MessageMark, portfolio_of};
 use crate::mailbox::message::WorkspaceMessage;
-use crate::messages;
-use crate::messages::Room;
+use crate::messages::{self, BudgetRoom};
 use crate::services::Services;
 use postrider_channel::outcome::FinalOutcome;
 
@@ -131,7 +130,7 @@ pub(super) fn give_back(released: &[MessageId], state: &mut WorkspaceState) {
 ///
 /// Messages of numbers that are `down` for long are moved. If they returned to their number, it
 /// might try them one after the other, find no room, and send them back here.
-pub(super) fn ask_again(
+pub(super) fn claim_again(
     actor: &WorkspaceActor,
     myself: &ActorRef<WorkspaceMessage>,
     (down, state): (&[NumberId], &mut WorkspaceState),
@@ -149,7 +148,7 @@ pub(super) fn ask_again(
     if !over.is_empty() {
         end(&actor.shared, &over, state)?;
     }
-    let (mut again, mut leaving) = state.waiting.call_back(rooms, down);
+    let (mut again, mut leaving) = state.waiting.take_claimable(rooms, down);
     let unsent = &state.core.hot.messages;
     again.retain(|id| unsent.contains(*id) && !unsent.is_claimed(*id));
     leaving.retain(|id| unsent.contains(*id) && !unsent.is_claimed(*id));
@@ -159,7 +158,7 @@ pub(super) fn ask_again(
 }
 
 /// Records the numbers whose portfolios have no room, for codes.
-fn note_full(shared: &Services, rooms: &[Room], state: &mut WorkspaceState) {
+fn note_full(shared: &Services, rooms: &[BudgetRoom], state: &mut WorkspaceState) {
     let full = rooms.iter().filter(|room| room.left == Some(0));
     let full: Vec<_> = full.flat_map(|room| &room.numbers).collect();
     let full = state.numbers.iter().filter(|info| full.contains(&&info.id));
@@ -182,7 +181,7 @@ fn end(shared: &Services, over: &[MessageId], state: &mut WorkspaceState) -> Res
 
 /// Messages that wait for a budget, by their number.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct BudgetQueue {
     messages: BTreeMap<NumberId, BTreeSet<MessageId>>,
     /// The earliest time at which one of them can expire.
     due: Timestamp,
@@ -190,7 +189,7 @@ pub(crate) struct Waiting {
     denied: BTreeMap<NumberId, (u64, BTreeSet<MessageId>)>,
 }
 
-impl Waiting {
+impl BudgetQueue {
     /// Removes and returns the messages that were denied to a number under this ticket.
     fn take_denied(&mut self, number: NumberId, ticket: u64) -> BTreeSet<MessageId> {
         let last = self.denied.remove(&number).filter(|(of, _)| *of == ticket);
@@ -248,9 +247,9 @@ impl Waiting {
     ///
     /// Returns the two apart. Messages of one portfolio or number do not hold up those of others.
     /// Messages of a removed number are settled where they are sent.
-    fn call_back(
+    fn take_claimable(
         &mut self,
-        rooms: Vec<Room>,
+        rooms: Vec<BudgetRoom>,
         down: &[NumberId],
     ) -> (Vec<MessageId>, Vec<MessageId>) {
         let again = self.take_out(rooms, |number| !down.contains(number));
@@ -260,7 +259,7 @@ impl Waiting {
     /// Removes and returns messages of the `wanted` numbers, as far as there is room.
     fn take_out(
         &mut self,
-        mut rooms: Vec<Room>,
+        mut rooms: Vec<BudgetRoom>,
         wanted: impl Fn(&NumberId) -> bool,
     ) -> Vec<MessageId> {
         let mut again = Vec::new();
@@ -303,35 +302,35 @@ mod tests {
 
     #[test]
     fn a_portfolio_without_room_holds_up_nobody_elses_messages() {
-        let mut waiting = Waiting::default();
+        let mut waiting = BudgetQueue::default();
         // The messages of the first number wait longer, and exceed the limit of one tick.
         (0..300).for_each(|of| waiting.add(message(of), number(1), at(9)));
         (300..310).for_each(|of| waiting.add(message(of), number(2), at(9)));
         waiting.add(message(310), number(3), at(9));
-        let room = |of, left| Room { numbers: vec![number(of)], left };
+        let room = |of, left| BudgetRoom { numbers: vec![number(of)], left };
         let rooms = || vec![room(1, Some(0)), room(2, Some(4)), room(3, Some(0))];
         let room_for = [300, 301, 302, 303].map(message).to_vec();
-        assert_eq!(waiting.call_back(rooms(), &[]), (room_for, Vec::new()));
+        assert_eq!(waiting.take_claimable(rooms(), &[]), (room_for, Vec::new()));
         // The number of the last message was removed.
         let full = || vec![room(1, Some(0)), room(2, Some(0))];
-        assert_eq!(waiting.call_back(full(), &[]).0, [message(310)]);
+        assert_eq!(waiting.take_claimable(full(), &[]).0, [message(310)]);
         // Messages that wait for a number that is down need no room there.
-        let (again, leaving) = waiting.call_back(full(), &[number(2)]);
+        let (again, leaving) = waiting.take_claimable(full(), &[number(2)]);
         assert_eq!((again.len(), leaving.len()), (0, 6));
         // They hold up no others, however many there are.
         waiting.add(message(400), number(3), at(9));
-        let (again, leaving) = waiting.call_back(vec![room(3, None)], &[number(1)]);
+        let (again, leaving) = waiting.take_claimable(vec![room(3, None)], &[number(1)]);
         assert_eq!((again, leaving.len()), (vec![message(400)], AGAIN_MAX));
         (0..200).for_each(|of| waiting.add(message(of), number(1), at(9)));
         let unlimited = || vec![room(1, None), room(2, None)];
-        assert_eq!(waiting.call_back(unlimited(), &[]).0.len(), AGAIN_MAX);
-        assert_eq!(waiting.call_back(unlimited(), &[]).0.len(), 100);
+        assert_eq!(waiting.take_claimable(unlimited(), &[]).0.len(), AGAIN_MAX);
+        assert_eq!(waiting.take_claimable(unlimited(), &[]).0.len(), 100);
         assert!(waiting.is_empty());
     }
 
     #[test]
     fn those_whose_life_is_over_are_found_when_the_first_is_due() {
-        let mut waiting = Waiting::default();
+        let mut waiting = BudgetQueue::default();
         for (of, due) in [(1, 50), (2, 40), (3, 60), (4, 40)] {
             waiting.add(message(of), number(1), at(due));
         }
@@ -355,7 +354,7 @@ mod tests {
 
     #[test]
     fn what_is_denied_to_a_number_is_known_while_it_repeats_that_request() {
-        let mut waiting = Waiting::default();
+        let mut waiting = BudgetQueue::default();
         let ids = BTreeSet::from([message(1), message(2)]);
         waiting.note_denied(number(1), 7, ids.clone());
         waiting.note_denied(number(2), 7, BTreeSet::new());

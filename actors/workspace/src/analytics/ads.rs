@@ -44,7 +44,7 @@ pub struct AdDay {
 
 /// The stored form.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredAdDay {
     source_type: Box<str>,
     source_id: Box<str>,
     headline: Option<Box<str>>,
@@ -62,7 +62,7 @@ fn cut(text: &str) -> Box<str> {
     text.chars().take(CHARS_MAX).collect::<String>().into()
 }
 
-fn decode(bytes: &[u8]) -> Result<Stored, StoreError> {
+fn decode(bytes: &[u8]) -> Result<StoredAdDay, StoreError> {
     let damaged = |_| StoreError::Damaged("an advertisement's counts cannot be read".to_owned());
     postcard::from_bytes(bytes).map_err(damaged)
 }
@@ -83,7 +83,7 @@ pub(crate) fn note_referral(
     let counted = key(&context.core.id, b's', &[&day, source, &writer.key_bytes()]);
     let stored = context.get(Table::Analytics, &counts)?;
     let stored = stored.map(|bytes| decode(&bytes)).transpose().map_err(unreadable)?;
-    let mut stored = stored.unwrap_or_else(|| Stored {
+    let mut stored = stored.unwrap_or_else(|| StoredAdDay {
         source_type: cut(source_type),
         source_id: cut(source_id),
         headline: None,
@@ -147,7 +147,7 @@ impl Workspace {
     }
 }
 
-impl Stored {
+impl StoredAdDay {
     fn on(self, day: Day) -> AdDay {
         let Self { source_type, source_id, headline, conversations, messages } = self;
         AdDay { day, source_type, source_id, headline, conversations, messages }

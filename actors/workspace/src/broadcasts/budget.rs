@@ -22,17 +22,17 @@ pub(crate) struct Budgets<'a> {
 }
 
 /// A portfolio that a broadcast sends from.
-struct Used {
+struct SenderPortfolio {
     id: Box<str>,
     /// The maximum of recipients to send to; `None` for all.
     limit: Option<u32>,
 }
 
 /// A portfolio, if the numbers have one, with those numbers.
-type UsedBy = (Option<Used>, Vec<NumberId>);
+type PortfolioNumbers = (Option<SenderPortfolio>, Vec<NumberId>);
 
 /// Places of recipients in a list, with their numbers.
-type Placed<'n> = Vec<(usize, &'n NumberInfo)>;
+type PlacedRecipients<'n> = Vec<(usize, &'n NumberInfo)>;
 
 impl Budgets<'_> {
     fn numbers(&self) -> Result<Vec<NumberInfo>, StoreError> {
@@ -44,12 +44,16 @@ impl Budgets<'_> {
         self.portfolios.with(self.view, (self.workspace, id), self.now, act)
     }
 
-    fn used(&self, id: &str, numbers: &[NumberInfo]) -> Result<Used, StoreError> {
+    fn sender_portfolio(
+        &self,
+        id: &str,
+        numbers: &[NumberInfo],
+    ) -> Result<SenderPortfolio, StoreError> {
         let place = (self.workspace, id);
         let get = |key: &[u8], table: Table| self.view.get(table, key);
         let known = self.portfolios.limit(place).map(Ok);
         let limit = known.unwrap_or_else(|| limit_of(place, numbers, get))?.for_broadcasts();
-        Ok(Used { id: id.into(), limit })
+        Ok(SenderPortfolio { id: id.into(), limit })
     }
 
     /// Returns the portfolios of these numbers, with the connected ones of each.
@@ -59,13 +63,13 @@ impl Budgets<'_> {
         &self,
         of: &[NumberId],
         numbers: &[NumberInfo],
-    ) -> Result<Vec<UsedBy>, StoreError> {
+    ) -> Result<Vec<PortfolioNumbers>, StoreError> {
         let mut all: BTreeMap<Option<&str>, Vec<NumberId>> = BTreeMap::new();
         for info in numbers.iter().filter(|info| of.contains(&info.id)) {
             all.entry(portfolio_of(info)).or_default().push(info.id);
         }
         let used = |(id, of): (Option<&str>, _)| {
-            Ok((id.map(|id| self.used(id, numbers)).transpose()?, of))
+            Ok((id.map(|id| self.sender_portfolio(id, numbers)).transpose()?, of))
         };
         all.into_iter().map(used).collect()
     }
@@ -95,7 +99,7 @@ impl Budgets<'_> {
         let mut counted = CountedRecipients::default();
         counted.may_go.resize(placed.len(), true);
         for (id, of) in by_portfolio(placed, &numbers) {
-            let used = self.used(id, &numbers)?;
+            let used = self.sender_portfolio(id, &numbers)?;
             let mut asked = Vec::with_capacity(of.len());
             for (at, info) in of {
                 let party = PartyId::from(placed[at].0);
@@ -165,8 +169,8 @@ impl Budgets<'_> {
 fn by_portfolio<'n>(
     placed: &[(Phone, NumberId)],
     numbers: &'n [NumberInfo],
-) -> HashMap<&'n str, Placed<'n>> {
-    let mut all: HashMap<&str, Placed<'_>> = HashMap::new();
+) -> HashMap<&'n str, PlacedRecipients<'n>> {
+    let mut all: HashMap<&str, PlacedRecipients<'_>> = HashMap::new();
     for (at, (_, number)) in placed.iter().enumerate() {
         let info = numbers.iter().find(|info| info.id == *number);
         if let Some((id, info)) = info.and_then(|info| Some((portfolio_of(info)?, info))) {

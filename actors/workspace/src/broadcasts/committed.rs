@@ -1,22 +1,24 @@
-//! A broadcast's committed record, audience, outcomes and reports.
+//! A broadcast's committed record, audience, outcomes, reports and counts.
 
-use postrider_store::view::codec;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use hashbrown::HashMap;
-
 use postrider_broadcast::audience::Segment;
-use postrider_broadcast::outcomes::{Failed, Window};
-use postrider_broadcast::record::{self, Record, SEGMENT, WINDOW, message_id};
-use postrider_broadcast::reports::{Report, Reports};
+use postrider_broadcast::outcomes::{Failed, Mark, Report, Reports, Window};
+use postrider_broadcast::record;
+use postrider_broadcast::record::{Record, SEGMENT, WINDOW, counts_key, message_id, window_key};
+use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{BroadcastId, Phone, Timestamp, WorkspaceId};
+use postrider_store::view::codec;
 use postrider_store::{Direction, StoreError, Table, View};
 
-use crate::broadcasts::counts;
 use crate::broadcasts::view::{
     Broadcast, BroadcastCounts, RecipientError, RecipientRow, RecipientStatus, RecipientsPage,
     status_of, unsent,
 };
+use crate::core::command::Context;
+use crate::core::view::unreadable;
 
 /// Called with a recipient's place, phone and variables.
 pub(crate) type VisitRecipient<'a> = &'a mut dyn FnMut(u32, Phone, &[Box<str>]);
@@ -29,12 +31,12 @@ pub(crate) struct Committed<'a> {
 }
 
 /// The outcomes of the recipients of a window, from the channel's answers and reports.
-struct Outcomes {
+struct WindowOutcomes {
     marks: Option<Window>,
     reports: Option<Reports>,
 }
 
-impl Outcomes {
+impl WindowOutcomes {
     /// Returns the status of one recipient, and the reason if its message failed.
     fn of(&self, record: &Record, at: usize) -> (RecipientStatus, Option<Failed>) {
         let report = self.reports.as_ref().and_then(|reports| reports.of(at));
@@ -127,13 +129,13 @@ impl<'a> Committed<'a> {
     }
 
     /// Returns the outcomes of the recipients of a window.
-    fn outcomes(&self, window: u32) -> Result<Outcomes, StoreError> {
+    fn outcomes(&self, window: u32) -> Result<WindowOutcomes, StoreError> {
         let key = record::window_key(self.workspace, self.record.id, window);
         let marks = self.store.get(Table::BroadcastOutcomes, &key)?;
         let marks = marks.map(|bytes| Window::decode(&bytes)).transpose()?;
         let reports = self.store.get(Table::BroadcastReports, &key)?;
         let reports = reports.map(|bytes| Reports::decode(&bytes)).transpose()?;
-        Ok(Outcomes { marks, reports })
+        Ok(WindowOutcomes { marks, reports })
     }
 
     /// Visits the recipients of a window that are or were to be sent to, in the order of their
@@ -170,7 +172,7 @@ impl<'a> Committed<'a> {
     }
 
     fn counts(&self) -> Result<BroadcastCounts, StoreError> {
-        if let Some(kept) = counts::read(self.store, self.workspace, &self.record)? {
+        if let Some(kept) = stored_counts(self.store, self.workspace, &self.record)? {
             return Ok(kept);
         }
         let mut counts = BroadcastCounts::default();
@@ -185,7 +187,7 @@ impl<'a> Committed<'a> {
 
     /// Returns the broadcast if its counts are stored, so that no recipient need be counted.
     pub(crate) fn counted_before(self, now: Timestamp) -> Result<Option<Broadcast>, StoreError> {
-        let kept = counts::read(self.store, self.workspace, &self.record)?;
+        let kept = stored_counts(self.store, self.workspace, &self.record)?;
         Ok(kept.map(|counts| self.with(counts, now)))
     }
 
@@ -280,4 +282,117 @@ impl<'a> Committed<'a> {
         })?;
         Ok(RecipientsPage { rows, total })
     }
+}
+
+/// Returns the stored counts of a broadcast; `None` for one that is not settled.
+///
+/// They are in a record of their own. Once a broadcast is settled, only reports of the provider
+/// change them, each in its own commit, so nobody counts the recipients again.
+pub(crate) fn stored_counts(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    record: &Record,
+) -> Result<Option<BroadcastCounts>, StoreError> {
+    if !record.settled {
+        return Ok(None);
+    }
+    let found = store.get(Table::Broadcasts, &counts_key(workspace, record.id))?;
+    found.map(|json| codec::decode(&json)).transpose()
+}
+
+/// The counts of each window of a broadcast that sends nothing more.
+#[derive(Debug, Default)]
+pub(crate) struct WindowCounts(BTreeMap<u32, BroadcastCounts>);
+
+impl WindowCounts {
+    /// Counts these windows; windows that were counted before are counted again.
+    pub(crate) fn count(
+        &mut self,
+        store: &dyn View,
+        workspace: &WorkspaceId,
+        record: &Record,
+        windows: impl IntoIterator<Item = u32>,
+    ) -> Result<(), StoreError> {
+        for window in windows {
+            let key = window_key(workspace, record.id, window);
+            let marks = store.get(Table::BroadcastOutcomes, &key)?;
+            let reports = store.get(Table::BroadcastReports, &key)?;
+            self.set(record, window, marks, reports)?;
+        }
+        Ok(())
+    }
+
+    /// Counts windows in the actor, with the changes by commands that are not durable yet.
+    pub(crate) fn count_changed(
+        &mut self,
+        context: &Context<'_>,
+        record: &Record,
+        windows: impl IntoIterator<Item = u32>,
+    ) -> Result<(), Unavailable> {
+        for window in windows {
+            let key = window_key(&context.core.id, record.id, window);
+            let marks = context.get(Table::BroadcastOutcomes, &key)?;
+            let reports = context.get(Table::BroadcastReports, &key)?;
+            self.set(record, window, marks, reports).map_err(unreadable)?;
+        }
+        Ok(())
+    }
+
+    fn set(
+        &mut self,
+        record: &Record,
+        window: u32,
+        marks: Option<Vec<u8>>,
+        reports: Option<Vec<u8>>,
+    ) -> Result<(), StoreError> {
+        // A window without a record has no claimed messages.
+        let Some(marks) = marks else { return Ok(()) };
+        let marks = Window::decode(&marks)?;
+        let reports = reports.map(|bytes| Reports::decode(&bytes)).transpose()?;
+        let mut counts = BroadcastCounts::default();
+        for (at, mark) in marks.marks().enumerate() {
+            let report = reports.as_ref().and_then(|reports| reports.of(at));
+            *counts.of(status_of(record, mark, report)) += 1;
+        }
+        self.0.insert(window, counts);
+        Ok(())
+    }
+
+    /// Returns the counts of all recipients.
+    pub(crate) fn sum(self, record: &Record) -> BroadcastCounts {
+        let (mut all, mut claimed) = (BroadcastCounts::default(), 0);
+        for mut counts in self.0.into_values() {
+            for &status in RecipientStatus::ALL {
+                *all.of(status) += *counts.of(status);
+                claimed += *counts.of(status);
+            }
+        }
+        *all.of(unsent(record)) += record.sendable.saturating_sub(claimed);
+        *all.of(RecipientStatus::Suppressed) += record.total - record.sendable;
+        all
+    }
+}
+
+/// Returns the counts of a settled broadcast after a report on a message with this outcome.
+pub(crate) fn counts_after_report(
+    context: &Context<'_>,
+    record: &Record,
+    mark: Option<Mark>,
+    (before, now): (Option<Report>, Report),
+) -> Result<Option<BroadcastCounts>, Unavailable> {
+    let Some(mark) = mark.filter(|_| record.settled) else { return Ok(None) };
+    let key = counts_key(&context.core.id, record.id);
+    let Some(mut counts) = context.get_json::<BroadcastCounts>(Table::Broadcasts, &key)? else {
+        return Ok(None);
+    };
+    let left = counts.of(status_of(record, mark, before));
+    *left = left.saturating_sub(1);
+    *counts.of(status_of(record, mark, Some(now))) += 1;
+    Ok(Some(counts))
+}
+
+/// Writes the counts of a settled broadcast.
+pub(crate) fn put_counts(context: &mut Context<'_>, record: &Record, counts: &BroadcastCounts) {
+    let key = counts_key(&context.core.id, record.id);
+    context.put_json(Table::Broadcasts, key, counts);
 }

@@ -1,23 +1,23 @@
-//! The course of a broadcast: started, paused, resumed, cancelled, finished.
+//! The course of a broadcast: changed, started, paused, resumed, cancelled, failed, settled.
 
-use crate::broadcasts::reply_attribution;
 use std::time::Duration;
 
-use postrider_broadcast::control::{Control, ControlError, TEMPLATE_GONE, TEMPLATE_PAUSED};
+use postrider_broadcast::control::{
+    Control, ControlError, TEMPLATE_GONE, TEMPLATE_PAUSED, TemplateRefusal,
+};
 use postrider_broadcast::record::{self, BroadcastStatus, Record};
 use postrider_domain::event::broadcast::BroadcastData;
-use postrider_domain::template::TemplateName;
-use postrider_domain::template::TemplateStatus;
-use postrider_domain::{BroadcastId, EventData, NumberId};
+use postrider_domain::template::{TemplateName, TemplateStatus};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{BroadcastId, EventData, NumberId, Timestamp};
 use postrider_store::{CommitError, Table};
 
-use crate::broadcasts::sender::{self, NoSender};
-use crate::broadcasts::{BroadcastCounts, counts, emit, find, refusal, save};
+use crate::broadcasts::sender::NoSender;
+use crate::broadcasts::{BroadcastCounts, committed, emit, find, replies, save, sender};
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
-use crate::templates::{Template, find_template, known_template};
-use postrider_domain::unavailable::Unavailable;
+use crate::templates::{Template, find_template, known_template, update};
 
 /// The reason why a broadcast was not controlled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,188 +68,18 @@ impl From<UseTemplateError> for BroadcastError {
     }
 }
 
+/// A change of a scheduled broadcast; `None` leaves a field as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BroadcastChange {
+    /// Its name, for people.
+    pub name: Option<Box<str>>,
+    /// The time of its start.
+    pub schedule_at: Option<Timestamp>,
+}
+
 /// The number of checks whether storage works again, and the time between them.
 const SETTLED_TRIES: u32 = 600;
 const SETTLED_WAIT: Duration = Duration::from_secs(1);
-
-pub(crate) struct ControlBroadcast {
-    pub id: BroadcastId,
-    pub control: Control,
-    pub max_lateness: Duration,
-}
-
-impl Command for ControlBroadcast {
-    type Answer = Record;
-    type Error = BroadcastError;
-
-    const FOOTPRINT: Footprint = Footprint::Ends;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<Record, BroadcastError> {
-        use BroadcastStatus::{Paused, Queued, Scheduled, Sending};
-        let record = find(context, self.id)?.ok_or(BroadcastError::NotFound)?;
-        match (self.control, record.status) {
-            (Control::Begin { .. }, Scheduled)
-                if record.schedule_at.is_some_and(|at| context.now() < at) =>
-            {
-                Ok(record)
-            }
-            (Control::Begin { late }, Scheduled | Queued) => {
-                let late = record.schedule_at.is_some() && late > self.max_lateness;
-                begin(context, record, late)
-            }
-            // An actor before this one has started it.
-            (Control::Begin { .. }, _) => Ok(record),
-            (Control::Pause { reason, refusal }, Queued | Sending) => {
-                if let Some(refusal) = refusal
-                    && let Some(record) = refusal::take(context, &record, Some(refusal))?
-                {
-                    return Ok(record);
-                }
-                let record = Record { status: Paused, reason, ..record };
-                Ok(changed(context, EventData::BroadcastPaused, record))
-            }
-            (Control::Resume, Paused) => {
-                let TemplateName { name, language } = &record.template;
-                let row = known_template(context, name, language)?;
-                let status = if record.started_at.is_some() { Sending } else { Queued };
-                let record = match sender::chosen_again(context, &record, &row) {
-                    Ok(record) => Record { status, reason: None, ..record },
-                    Err(NoSender::Parameters(misfit)) => {
-                        return Err(UseTemplateError::Parameters(misfit).into());
-                    }
-                    Err(NoSender::Template | NoSender::Price) => {
-                        row.check_approved()?;
-                        return Err(BroadcastError::NotConnected);
-                    }
-                };
-                Ok(changed(context, EventData::BroadcastResumed, record))
-            }
-            (Control::Cancel, Scheduled) => {
-                let record = cancelled(context, record);
-                // No message of it was claimed, so no outcome needs to be read.
-                let (cancelled, total) = (record.sendable, record.total);
-                let suppressed = total - cancelled;
-                let none = BroadcastCounts::default();
-                let counts = BroadcastCounts { cancelled, suppressed, ..none };
-                Ok(settle(context, record, &counts))
-            }
-            (Control::Cancel, Queued | Sending | Paused) => Ok(cancelled(context, record)),
-            (Control::Fail { reason, refusal }, Scheduled | Queued | Sending | Paused) => {
-                if let Some(record) = refusal::take(context, &record, refusal)? {
-                    return Ok(record);
-                }
-                Ok(failed(context, record, reason))
-            }
-            (_, status) => Err(BroadcastError::WrongState(status)),
-        }
-    }
-}
-
-/// Returns why a broadcast cannot start whose template no number can send.
-///
-/// It says whether the broadcast pauses, and for what reason.
-fn hindrance(
-    context: &Context<'_>,
-    record: &Record,
-    row: Option<&Template>,
-    why: NoSender,
-) -> (bool, Box<str>) {
-    const NO_NUMBER: &str = "the workspace has no active messaging number";
-    const UNFIT: &str = "the parameters do not fit the template any more";
-    const DEARER: &str = "no account has the template at the broadcast's price";
-    let Some(row) = row else { return (false, TEMPLATE_GONE.into()) };
-    let pool = &context.core.pool;
-    let candidates = sender::candidates(context, &record.from);
-    let status = |number: &NumberId| row.status_of((pool.account(*number)?, pool.home()));
-    let statuses: Vec<_> = match candidates.is_empty() {
-        true => vec![row.status],
-        false => candidates.iter().filter_map(status).collect(),
-    };
-    if let NoSender::Price = why {
-        return (true, DEARER.into());
-    }
-    if statuses.contains(&TemplateStatus::Paused) {
-        return (true, TEMPLATE_PAUSED.into());
-    }
-    if let NoSender::Parameters(misfit) = why {
-        return (false, format!("{UNFIT}: {misfit}").into());
-    }
-    let is_approved = statuses.contains(&TemplateStatus::Approved);
-    if is_approved { (true, NO_NUMBER.into()) } else { (false, TEMPLATE_GONE.into()) }
-}
-
-/// Starts a broadcast, unless it is too late or the template may not be sent any more.
-fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record, BroadcastError> {
-    if late {
-        let reason = "its time was missed by too much".into();
-        return Ok(failed(context, record, reason));
-    }
-    let row = find_template(context, &record.template.name, &record.template.language)?;
-    let chosen = row.as_ref().ok_or(NoSender::Template);
-    let record = match chosen.and_then(|row| sender::chosen_again(context, &record, row)) {
-        Ok(record) => record,
-        Err(why) => {
-            let (pauses, reason) = hindrance(context, &record, row.as_ref(), why);
-            if !pauses {
-                return Ok(failed(context, record, reason));
-            }
-            let record = Record { status: BroadcastStatus::Paused, reason: Some(reason), ..record };
-            return Ok(changed(context, EventData::BroadcastPaused, record));
-        }
-    };
-    let started_at = Some(context.now());
-    let record = Record { status: BroadcastStatus::Sending, started_at, ..record };
-    reply_attribution::opens(context, &record);
-    Ok(changed(context, EventData::BroadcastStarted, record))
-}
-
-pub(super) fn changed(
-    context: &mut Context<'_>,
-    event: fn(BroadcastData) -> EventData,
-    record: Record,
-) -> Record {
-    save(context, &record);
-    emit(context, event, &record);
-    record
-}
-
-fn cancelled(context: &mut Context<'_>, record: Record) -> Record {
-    let finished_at = Some(context.now());
-    let status = BroadcastStatus::Cancelled;
-    let record = Record { status, finished_at, reason: None, ..record };
-    changed(context, EventData::BroadcastCancelled, record)
-}
-
-pub(super) fn failed(context: &mut Context<'_>, record: Record, reason: Box<str>) -> Record {
-    let finished_at = Some(context.now());
-    let status = BroadcastStatus::Failed;
-    let record = Record { status, finished_at, reason: Some(reason), ..record };
-    changed(context, EventData::BroadcastFailed, record)
-}
-
-/// Gives back the credits of messages that surely were not sent, once.
-pub(super) fn settle(
-    context: &mut Context<'_>,
-    record: Record,
-    counts: &BroadcastCounts,
-) -> Record {
-    let unspent = u64::from(record.sendable.saturating_sub(counts.paid()));
-    let refund = record.price.saturating_mul(unspent);
-    let credits = context.core.credits.saturating_add(refund);
-    context.core.set_credits(credits, context.effects);
-    // For a started one that was sent to nobody, the outcomes show this, and are deleted as well.
-    let recipients_dropped = record.status == BroadcastStatus::Cancelled
-        && counts.cancelled.saturating_add(counts.suppressed) == record.total;
-    if recipients_dropped {
-        let mark = record::dropped_key(&context.core.id, context.log_next, record.id);
-        context.put(Table::Broadcasts, mark, Vec::new());
-    }
-    let record = Record { settled: true, recipients_dropped, ..record };
-    reply_attribution::ends(context, &record);
-    save(context, &record);
-    counts::put(context, &record, counts);
-    record
-}
 
 impl Workspace {
     /// Pauses a broadcast: no more messages are handed over, and the channel keeps the ones it has.
@@ -342,5 +172,303 @@ impl Workspace {
     pub fn broadcast_record(&self, id: BroadcastId) -> Result<Option<Record>, Unavailable> {
         record::read(self.shared.store.as_ref(), self.id(), id)
             .map_err(crate::core::view::unreadable)
+    }
+
+    /// Changes the name or the time of a broadcast that is scheduled.
+    ///
+    /// # Errors
+    /// [`BroadcastError`]: there is none, it is not scheduled any more, the time is in the past, or
+    /// not now.
+    pub async fn update_broadcast(
+        &self,
+        id: BroadcastId,
+        change: BroadcastChange,
+    ) -> Result<(), BroadcastError> {
+        let workspace = self.clone();
+        postrider_runtime::task::detached(async move {
+            let record = workspace.perform(UpdateBroadcast { id, change }).await?;
+            if let Some(at) = record.schedule_at {
+                // An actor that starts it at the old time finds that it is not due.
+                workspace.shared.broadcasts.reschedule(id, at);
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+pub(crate) struct ControlBroadcast {
+    pub id: BroadcastId,
+    pub control: Control,
+    pub max_lateness: Duration,
+}
+
+impl Command for ControlBroadcast {
+    type Answer = Record;
+    type Error = BroadcastError;
+
+    const FOOTPRINT: Footprint = Footprint::Ends;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Record, BroadcastError> {
+        use BroadcastStatus::{Paused, Queued, Scheduled, Sending};
+        let record = find(context, self.id)?.ok_or(BroadcastError::NotFound)?;
+        match (self.control, record.status) {
+            (Control::Begin { .. }, Scheduled)
+                if record.schedule_at.is_some_and(|at| context.now() < at) =>
+            {
+                Ok(record)
+            }
+            (Control::Begin { late }, Scheduled | Queued) => {
+                let late = record.schedule_at.is_some() && late > self.max_lateness;
+                begin(context, record, late)
+            }
+            // An actor before this one has started it.
+            (Control::Begin { .. }, _) => Ok(record),
+            (Control::Pause { reason, refusal }, Queued | Sending) => {
+                if let Some(refusal) = refusal
+                    && let Some(record) = take_refusal(context, &record, Some(refusal))?
+                {
+                    return Ok(record);
+                }
+                let record = Record { status: Paused, reason, ..record };
+                Ok(save_change(context, EventData::BroadcastPaused, record))
+            }
+            (Control::Resume, Paused) => {
+                let TemplateName { name, language } = &record.template;
+                let row = known_template(context, name, language)?;
+                let status = if record.started_at.is_some() { Sending } else { Queued };
+                let record = match sender::choose_again(context, &record, &row) {
+                    Ok(record) => Record { status, reason: None, ..record },
+                    Err(NoSender::Parameters(misfit)) => {
+                        return Err(UseTemplateError::Parameters(misfit).into());
+                    }
+                    Err(NoSender::Template | NoSender::Price) => {
+                        row.check_approved()?;
+                        return Err(BroadcastError::NotConnected);
+                    }
+                };
+                Ok(save_change(context, EventData::BroadcastResumed, record))
+            }
+            (Control::Cancel, Scheduled) => {
+                let record = cancel(context, record);
+                // No message of it was claimed, so no outcome needs to be read.
+                let (cancelled, total) = (record.sendable, record.total);
+                let suppressed = total - cancelled;
+                let none = BroadcastCounts::default();
+                let counts = BroadcastCounts { cancelled, suppressed, ..none };
+                Ok(settle(context, record, &counts))
+            }
+            (Control::Cancel, Queued | Sending | Paused) => Ok(cancel(context, record)),
+            (Control::Fail { reason, refusal }, Scheduled | Queued | Sending | Paused) => {
+                if let Some(record) = take_refusal(context, &record, refusal)? {
+                    return Ok(record);
+                }
+                Ok(fail(context, record, reason))
+            }
+            (_, status) => Err(BroadcastError::WrongState(status)),
+        }
+    }
+}
+
+/// Returns why a broadcast cannot start whose template no number can send.
+///
+/// It says whether the broadcast pauses, and for what reason.
+fn hindrance(
+    context: &Context<'_>,
+    record: &Record,
+    row: Option<&Template>,
+    why: NoSender,
+) -> (bool, Box<str>) {
+    const NO_NUMBER: &str = "the workspace has no active messaging number";
+    const UNFIT: &str = "the parameters do not fit the template any more";
+    const DEARER: &str = "no account has the template at the broadcast's price";
+    let Some(row) = row else { return (false, TEMPLATE_GONE.into()) };
+    let pool = &context.core.pool;
+    let candidates = sender::candidates(context, &record.from);
+    let status = |number: &NumberId| row.status_of((pool.account(*number)?, pool.home()));
+    let statuses: Vec<_> = match candidates.is_empty() {
+        true => vec![row.status],
+        false => candidates.iter().filter_map(status).collect(),
+    };
+    if let NoSender::Price = why {
+        return (true, DEARER.into());
+    }
+    if statuses.contains(&TemplateStatus::Paused) {
+        return (true, TEMPLATE_PAUSED.into());
+    }
+    if let NoSender::Parameters(misfit) = why {
+        return (false, format!("{UNFIT}: {misfit}").into());
+    }
+    let is_approved = statuses.contains(&TemplateStatus::Approved);
+    if is_approved { (true, NO_NUMBER.into()) } else { (false, TEMPLATE_GONE.into()) }
+}
+
+/// Starts a broadcast, unless it is too late or the template may not be sent any more.
+fn begin(context: &mut Context<'_>, record: Record, late: bool) -> Result<Record, BroadcastError> {
+    if late {
+        let reason = "its time was missed by too much".into();
+        return Ok(fail(context, record, reason));
+    }
+    let row = find_template(context, &record.template.name, &record.template.language)?;
+    let chosen = row.as_ref().ok_or(NoSender::Template);
+    let record = match chosen.and_then(|row| sender::choose_again(context, &record, row)) {
+        Ok(record) => record,
+        Err(why) => {
+            let (pauses, reason) = hindrance(context, &record, row.as_ref(), why);
+            if !pauses {
+                return Ok(fail(context, record, reason));
+            }
+            let record = Record { status: BroadcastStatus::Paused, reason: Some(reason), ..record };
+            return Ok(save_change(context, EventData::BroadcastPaused, record));
+        }
+    };
+    let started_at = Some(context.now());
+    let record = Record { status: BroadcastStatus::Sending, started_at, ..record };
+    replies::note_start(context, &record);
+    Ok(save_change(context, EventData::BroadcastStarted, record))
+}
+
+/// Handles that a broadcast is to stop because of its template.
+///
+/// The reason is the channel's answer to a number, or that none of its numbers has the template
+/// approved any more. Returns the broadcast as it is instead; `None` if it stops.
+pub(super) fn take_refusal(
+    context: &mut Context<'_>,
+    record: &Record,
+    refusal: Option<TemplateRefusal>,
+) -> Result<Option<Record>, Unavailable> {
+    let TemplateName { name, language } = &record.template;
+    let Some(row) = find_template(context, name, language)? else { return Ok(None) };
+    let row = match refusal {
+        Some(refusal) => with_refused_status(context, row, refusal),
+        None => row,
+    };
+    Ok(continued(context, record, &row, refusal))
+}
+
+/// Returns the template with the status that a refusal gives for the account of the number.
+pub(super) fn with_refused_status(
+    context: &mut Context<'_>,
+    row: Template,
+    TemplateRefusal { number, status }: TemplateRefusal,
+) -> Template {
+    // Nobody knows whose template a disconnected number used.
+    let is_known = context.core.pool.account(number).is_some();
+    match status.filter(|_| is_known) {
+        Some(status) => update::set_status(context, row, number, status),
+        None => row,
+    }
+}
+
+/// Returns a broadcast that continues instead of stopping; `None` if it stops.
+///
+/// It goes on with those of its numbers that can send, or can when their account's template is no
+/// longer paused. If the refusal gives the template's status with the account, the account's
+/// numbers wait until it is approved again. Any other refusal would come again, so those numbers
+/// leave the broadcast until it is resumed.
+pub(super) fn continued(
+    context: &mut Context<'_>,
+    record: &Record,
+    row: &Template,
+    refusal: Option<TemplateRefusal>,
+) -> Option<Record> {
+    let pool = &context.core.pool;
+    let account = refusal.and_then(|it| pool.account(it.number));
+    let is_other = |other: &NumberId| {
+        refusal.is_none_or(|it| *other != it.number)
+            && account.is_none_or(|it| pool.account(*other) != Some(it))
+    };
+    let others: Vec<_> = record.numbers().filter(is_other).collect();
+    let is_paused = |number: &NumberId| {
+        let status = |account| row.status_of((account, pool.home()));
+        pool.account(*number).and_then(status) == Some(TemplateStatus::Paused)
+    };
+    let may_send = |number: &NumberId| row.can_leave(pool, *number) || is_paused(number);
+    if !others.iter().any(may_send) {
+        return None;
+    }
+    let stays = refusal.is_none_or(|it| it.status.is_some()) || record.status.is_over();
+    if stays || others.len() == record.numbers().count() {
+        return Some(record.clone());
+    }
+    let record = record.clone().sent_from(others)?;
+    tracing::warn!(broadcast = %record.id, "an account refuses a broadcast's template");
+    save(context, &record);
+    Some(record)
+}
+
+pub(super) fn save_change(
+    context: &mut Context<'_>,
+    event: fn(BroadcastData) -> EventData,
+    record: Record,
+) -> Record {
+    save(context, &record);
+    emit(context, event, &record);
+    record
+}
+
+fn cancel(context: &mut Context<'_>, record: Record) -> Record {
+    let finished_at = Some(context.now());
+    let status = BroadcastStatus::Cancelled;
+    let record = Record { status, finished_at, reason: None, ..record };
+    save_change(context, EventData::BroadcastCancelled, record)
+}
+
+pub(super) fn fail(context: &mut Context<'_>, record: Record, reason: Box<str>) -> Record {
+    let finished_at = Some(context.now());
+    let status = BroadcastStatus::Failed;
+    let record = Record { status, finished_at, reason: Some(reason), ..record };
+    save_change(context, EventData::BroadcastFailed, record)
+}
+
+/// Gives back the credits of messages that surely were not sent, once.
+pub(super) fn settle(
+    context: &mut Context<'_>,
+    record: Record,
+    counts: &BroadcastCounts,
+) -> Record {
+    let unspent = u64::from(record.sendable.saturating_sub(counts.paid()));
+    let refund = record.price.saturating_mul(unspent);
+    let credits = context.core.credits.saturating_add(refund);
+    context.core.set_credits(credits, context.effects);
+    // For a started one that was sent to nobody, the outcomes show this, and are deleted as well.
+    let recipients_dropped = record.status == BroadcastStatus::Cancelled
+        && counts.cancelled.saturating_add(counts.suppressed) == record.total;
+    if recipients_dropped {
+        let mark = record::dropped_key(&context.core.id, context.log_next, record.id);
+        context.put(Table::Broadcasts, mark, Vec::new());
+    }
+    let record = Record { settled: true, recipients_dropped, ..record };
+    replies::note_end(context, &record);
+    save(context, &record);
+    committed::put_counts(context, &record, counts);
+    record
+}
+
+struct UpdateBroadcast {
+    id: BroadcastId,
+    change: BroadcastChange,
+}
+
+impl Command for UpdateBroadcast {
+    type Answer = Record;
+    type Error = BroadcastError;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Record, BroadcastError> {
+        let Self { id, change: BroadcastChange { name, schedule_at } } = self;
+        let record = find(context, id)?.ok_or(BroadcastError::NotFound)?;
+        if record.status != BroadcastStatus::Scheduled {
+            return Err(BroadcastError::WrongState(record.status));
+        }
+        if schedule_at.is_some_and(|at| at < context.now()) {
+            return Err(BroadcastError::Past);
+        }
+        let record = Record {
+            name: name.unwrap_or(record.name),
+            schedule_at: schedule_at.or(record.schedule_at),
+            ..record
+        };
+        save(context, &record);
+        Ok(record)
     }
 }

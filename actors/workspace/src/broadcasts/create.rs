@@ -3,24 +3,20 @@
 //! So a broadcast exists wholly or not at all.
 
 use hashbrown::HashSet;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use postrider_broadcast::draft::draft_changes;
-use postrider_broadcast::phone_index::ByPhone;
+use postrider_broadcast::audience::ByPhone;
 use postrider_broadcast::record::{BroadcastStatus, Record, draft_key};
+use postrider_broadcast::recover::draft_changes;
 use postrider_broadcast::{Audience, BroadcastPolicy};
-use postrider_domain::template::Misfit;
-use postrider_domain::template::{TemplateCategory, TemplateName};
+use postrider_domain::template::{Misfit, TemplateCategory, TemplateName};
+use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{BroadcastId, EventData, Phone, SenderNotes, Timestamp, WorkspaceId};
 use postrider_runtime::random;
 use postrider_runtime::task::detached;
 use postrider_store::{Change, StoreError, Table, View};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::broadcasts::room::RoomForBroadcast;
-use crate::broadcasts::samples::Samples;
-use crate::broadcasts::sender::Sender;
-use crate::broadcasts::variables::check_variables;
+use crate::broadcasts::sender::{Samples, Sender, check_variables};
 use crate::broadcasts::{emit, find, save};
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::quota;
@@ -29,7 +25,6 @@ use crate::handle::Workspace;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::suppressions;
 use crate::templates::known_template;
-use postrider_domain::unavailable::Unavailable;
 
 /// The number of segments that are written in one commit.
 const SEGMENTS_AT_ONCE: usize = 16;
@@ -122,101 +117,6 @@ impl From<UseTemplateError> for CreateBroadcastError {
             error => Self::Template(error),
         }
     }
-}
-
-/// The command to create the record of a broadcast whose audience is written.
-struct CreateBroadcast {
-    id: BroadcastId,
-    new: NewBroadcast,
-    /// Recipients that have not opted out.
-    sendable: u32,
-    total: u32,
-    retry_of: Option<BroadcastId>,
-    /// The template that fits the variables of all recipients, if they have some.
-    fits: Option<Vec<Value>>,
-}
-
-impl Command for CreateBroadcast {
-    type Answer = BroadcastMade;
-    type Error = CreateBroadcastError;
-
-    const FOOTPRINT: Footprint = Footprint::Grows;
-    const SENDS: bool = true;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<BroadcastMade, CreateBroadcastError> {
-        let Self { id, new, sendable, total, retry_of, fits } = self;
-        let now = context.now();
-        if new.schedule_at.is_some_and(|at| at < now) {
-            return Err(CreateBroadcastError::Past);
-        }
-        quota::check_broadcasts(context)?;
-        let old = retry_of.map(|of| find(context, of)).transpose()?.flatten();
-        if let Some(by) = old.as_ref().and_then(|old| old.retried_by) {
-            return Err(CreateBroadcastError::Retried(by));
-        }
-        let row = known_template(context, &new.template, &new.language)?;
-        let personal = new.audience.variables.is_some();
-        let fits = personal.then(|| fits.as_deref().unwrap_or(&row.components));
-        let parameters = Samples::of(&new.components, fits);
-        let sender = Sender::of(context, &row, &new.from, &parameters)?;
-        let Sender { from, numbers, definition, category } = sender;
-        let mut numbers = numbers.into_iter();
-        let number = numbers.next().ok_or(CreateBroadcastError::NotConnected)?;
-        let price = reserve(context, category, sendable)?;
-        let status = match new.schedule_at {
-            Some(_) => BroadcastStatus::Scheduled,
-            None => BroadcastStatus::Queued,
-        };
-        let record = Record {
-            id,
-            name: new.name,
-            template: TemplateName { name: row.name, language: row.language },
-            category,
-            policy: new.policy,
-            status,
-            reason: None,
-            total,
-            sendable,
-            price,
-            number,
-            definition,
-            components: new.components,
-            personal,
-            created_at: now,
-            schedule_at: new.schedule_at,
-            started_at: None,
-            finished_at: None,
-            retry_of,
-            retried_by: None,
-            settled: false,
-            recipients_dropped: false,
-            notes: new.notes,
-            beside: numbers.collect(),
-            from,
-        };
-        if let Some(old) = old {
-            save(context, &Record { retried_by: Some(id), ..old });
-        }
-        context.delete(Table::Broadcasts, draft_key(&context.core.id, id));
-        save(context, &record);
-        emit(context, EventData::BroadcastCreated, &record);
-        Ok(BroadcastMade { broadcast_id: id, status, total_recipients: total })
-    }
-}
-
-/// Pays for so many messages of this category. Returns the price of one.
-fn reserve(
-    context: &mut Context<'_>,
-    category: TemplateCategory,
-    sendable: u32,
-) -> Result<u64, CreateBroadcastError> {
-    let price = context.core.rules.prices.template(category);
-    let (needed, available) = (price.saturating_mul(sendable.into()), context.core.credits);
-    let left = available
-        .checked_sub(needed)
-        .ok_or(CreateBroadcastError::InsufficientCredits { needed, available })?;
-    context.core.set_credits(left, context.effects);
-    Ok(price)
 }
 
 impl Workspace {
@@ -354,6 +254,129 @@ impl Workspace {
             self.scan(move |store, workspace| draft_changes(store, workspace, id)).await?;
         Ok(self.shared.writer.commit_own(changes).await?)
     }
+}
+
+/// The command that checks whether another broadcast may be created, before its audience is
+/// written.
+struct RoomForBroadcast {
+    /// The key of its creation. An answer under the key is returned again, and needs no room.
+    key: Option<IdempotencyKey>,
+}
+
+impl Command for RoomForBroadcast {
+    type Answer = ();
+    type Error = Unavailable;
+
+    const FOOTPRINT: Footprint = Footprint::Grows;
+    const SENDS: bool = true;
+    // It has to look at the key before.
+    const IS_HELD_TO_QUOTA: bool = false;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        if let Some(key) = self.key {
+            let key = key.record_key(&context.core.id);
+            if context.get(Table::Idempotency, &key)?.is_some() {
+                return Ok(());
+            }
+        }
+        quota::check_broadcasts(context)?;
+        quota::check_bytes(context)
+    }
+}
+
+/// The command to create the record of a broadcast whose audience is written.
+struct CreateBroadcast {
+    id: BroadcastId,
+    new: NewBroadcast,
+    /// Recipients that have not opted out.
+    sendable: u32,
+    total: u32,
+    retry_of: Option<BroadcastId>,
+    /// The template that fits the variables of all recipients, if they have some.
+    fits: Option<Vec<Value>>,
+}
+
+impl Command for CreateBroadcast {
+    type Answer = BroadcastMade;
+    type Error = CreateBroadcastError;
+
+    const FOOTPRINT: Footprint = Footprint::Grows;
+    const SENDS: bool = true;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<BroadcastMade, CreateBroadcastError> {
+        let Self { id, new, sendable, total, retry_of, fits } = self;
+        let now = context.now();
+        if new.schedule_at.is_some_and(|at| at < now) {
+            return Err(CreateBroadcastError::Past);
+        }
+        quota::check_broadcasts(context)?;
+        let old = retry_of.map(|of| find(context, of)).transpose()?.flatten();
+        if let Some(by) = old.as_ref().and_then(|old| old.retried_by) {
+            return Err(CreateBroadcastError::Retried(by));
+        }
+        let row = known_template(context, &new.template, &new.language)?;
+        let personal = new.audience.variables.is_some();
+        let fits = personal.then(|| fits.as_deref().unwrap_or(&row.components));
+        let parameters = Samples::of(&new.components, fits);
+        let sender = Sender::of(context, &row, &new.from, &parameters)?;
+        let Sender { from, numbers, definition, category } = sender;
+        let mut numbers = numbers.into_iter();
+        let number = numbers.next().ok_or(CreateBroadcastError::NotConnected)?;
+        let price = reserve(context, category, sendable)?;
+        let status = match new.schedule_at {
+            Some(_) => BroadcastStatus::Scheduled,
+            None => BroadcastStatus::Queued,
+        };
+        let record = Record {
+            id,
+            name: new.name,
+            template: TemplateName { name: row.name, language: row.language },
+            category,
+            policy: new.policy,
+            status,
+            reason: None,
+            total,
+            sendable,
+            price,
+            number,
+            definition,
+            components: new.components,
+            personal,
+            created_at: now,
+            schedule_at: new.schedule_at,
+            started_at: None,
+            finished_at: None,
+            retry_of,
+            retried_by: None,
+            settled: false,
+            recipients_dropped: false,
+            notes: new.notes,
+            beside: numbers.collect(),
+            from,
+        };
+        if let Some(old) = old {
+            save(context, &Record { retried_by: Some(id), ..old });
+        }
+        context.delete(Table::Broadcasts, draft_key(&context.core.id, id));
+        save(context, &record);
+        emit(context, EventData::BroadcastCreated, &record);
+        Ok(BroadcastMade { broadcast_id: id, status, total_recipients: total })
+    }
+}
+
+/// Pays for so many messages of this category. Returns the price of one.
+fn reserve(
+    context: &mut Context<'_>,
+    category: TemplateCategory,
+    sendable: u32,
+) -> Result<u64, CreateBroadcastError> {
+    let price = context.core.rules.prices.template(category);
+    let (needed, available) = (price.saturating_mul(sendable.into()), context.core.credits);
+    let left = available
+        .checked_sub(needed)
+        .ok_or(CreateBroadcastError::InsufficientCredits { needed, available })?;
+    context.core.set_credits(left, context.effects);
+    Ok(price)
 }
 
 const fn refused(error: CreateBroadcastError) -> IdempotentError<CreateBroadcastError> {

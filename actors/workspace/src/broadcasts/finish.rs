@@ -11,12 +11,12 @@ use postrider_domain::event::broadcast::{BroadcastCompletedData, BroadcastData, 
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{BroadcastId, EventData};
 
+use crate::broadcasts::committed::WindowCounts;
 use crate::broadcasts::control::{BroadcastError, settle};
-use crate::broadcasts::counts::WindowCounts;
 use crate::broadcasts::{BroadcastCounts, event_data, find};
 use crate::core::command::{Command, Context, Footprint};
-use crate::counts_under_way::Changed;
 use crate::handle::Workspace;
+use crate::services::ChangedWindows;
 
 /// The maximum of windows that the actor itself counts: two records each.
 const COUNTED_IN_ACTOR_MAX: usize = 16;
@@ -40,11 +40,11 @@ impl Command for AfterAll {
 struct FinishBroadcast {
     id: BroadcastId,
     counts: WindowCounts,
-    changed: Arc<Changed>,
+    changed: Arc<ChangedWindows>,
 }
 
 /// The outcome of an attempt to settle.
-enum Finished {
+enum FinishOutcome {
     /// The broadcast is settled.
     Settled(Box<Record>),
     /// These windows have changed and must be counted first.
@@ -52,20 +52,20 @@ enum Finished {
 }
 
 impl Command for FinishBroadcast {
-    type Answer = Finished;
+    type Answer = FinishOutcome;
     type Error = BroadcastError;
 
     const FOOTPRINT: Footprint = Footprint::Ends;
 
-    fn carry_out(self, context: &mut Context<'_>) -> Result<Finished, BroadcastError> {
+    fn carry_out(self, context: &mut Context<'_>) -> Result<FinishOutcome, BroadcastError> {
         let Self { id, mut counts, changed } = self;
         let record = find(context, id)?.ok_or(BroadcastError::NotFound)?;
         if record.settled {
-            return Ok(Finished::Settled(Box::new(record)));
+            return Ok(FinishOutcome::Settled(Box::new(record)));
         }
         let changed = take(&mut *changed.lock());
         if changed.len() > COUNTED_IN_ACTOR_MAX {
-            return Ok(Finished::Changed(counts, changed.into_iter().collect()));
+            return Ok(FinishOutcome::Changed(counts, changed.into_iter().collect()));
         }
         let was_over = record.status.is_over();
         let finished_at = if was_over { record.finished_at } else { Some(context.now()) };
@@ -75,9 +75,9 @@ impl Command for FinishBroadcast {
         // From here on nothing fails.
         let record = settle(context, record, &counts);
         if !was_over {
-            completed(context, &record, &counts);
+            emit_completed(context, &record, &counts);
         }
-        Ok(Finished::Settled(Box::new(record)))
+        Ok(FinishOutcome::Settled(Box::new(record)))
     }
 }
 
@@ -90,7 +90,7 @@ fn as_settled(record: Record) -> Record {
     Record { status, settled: true, ..record }
 }
 
-fn completed(context: &mut Context<'_>, record: &Record, counts: &BroadcastCounts) {
+fn emit_completed(context: &mut Context<'_>, record: &Record, counts: &BroadcastCounts) {
     let BroadcastData { broadcast_id, name, status, total_recipients, reason, reference, metadata } =
         event_data(record);
     let counts = completed_counts(counts);
@@ -130,8 +130,8 @@ impl Workspace {
             counts = self.count_windows(counts, Arc::clone(&record), windows).await?;
             let finish = FinishBroadcast { id, counts, changed: Arc::clone(&changed) };
             match self.perform(finish).await? {
-                Finished::Settled(record) => return Ok(*record),
-                Finished::Changed(counted, changed) => (counts, windows) = (counted, changed),
+                FinishOutcome::Settled(record) => return Ok(*record),
+                FinishOutcome::Changed(counted, changed) => (counts, windows) = (counted, changed),
             }
         }
         Err(Unavailable::because(UnavailableReason::Overloaded).into())

@@ -14,9 +14,9 @@ use postrider_store::{Change, StoreError, Table, View};
 
 use crate::Workspace;
 use crate::broadcasts::budget::Budgets;
-use crate::core::pool::Pool;
 use crate::core::records;
-use crate::core::sticky;
+use crate::core::senders::pool::Pool;
+use crate::core::senders::sticky;
 use crate::messages::newest_message;
 use crate::services::Services;
 use crate::{suppressions, templates};

@@ -5,8 +5,8 @@
 use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
+use postrider_broadcast::audience::place_of;
 use postrider_broadcast::outcomes::Failed;
-use postrider_broadcast::phone_index::place_of;
 use postrider_broadcast::provider_ids;
 use postrider_broadcast::record::{
     self, Record, WINDOW, message_id, of_message, record_key, records_prefix,
@@ -195,7 +195,7 @@ fn error(failed: Option<RecipientError>, reason: Option<&'static str>) -> Option
 mod tests {
     use std::time::Duration;
 
-    use postrider_broadcast::phone_index::ByPhone;
+    use postrider_broadcast::audience::ByPhone;
     use postrider_domain::golden::{AT, UNIQUE};
     use postrider_store::{Change, Group, MemoryStore, Store};
     use serde_json::json;

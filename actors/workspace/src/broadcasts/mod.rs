@@ -3,29 +3,20 @@
 mod budget;
 mod committed;
 mod control;
-mod counts;
 mod create;
 mod finish;
 #[cfg(test)]
 mod golden;
 mod host;
-mod members;
 mod message;
-mod payment;
 mod preview;
-mod progress;
 mod read;
-mod refusal;
-pub mod reply_attribution;
-pub(crate) mod reply_lookup;
+pub(crate) mod replies;
 mod report;
 mod retry;
-mod room;
-mod samples;
+mod segment_audience;
 mod sender;
 mod sweep;
-mod update;
-mod variables;
 mod view;
 
 use postrider_broadcast::record::{Record, record_key};
@@ -40,13 +31,12 @@ pub(crate) use message::{MessagesOf, called_by_channel, ids_before, message};
 pub(crate) use report::report;
 pub(crate) use sweep::{dropped, long_over, marks};
 
-pub use control::BroadcastError;
+pub use control::{BroadcastChange, BroadcastError};
 pub use create::{BroadcastMade, CreateBroadcastError, NewBroadcast};
 pub use host::Host;
-pub use members::{SegmentAudience, VariableSource};
 pub use preview::{BroadcastPreview, BroadcastSample};
 pub use retry::RetryBroadcastError;
-pub use update::BroadcastChange;
+pub use segment_audience::{SegmentAudience, VariableSource};
 pub use view::{
     Broadcast, BroadcastCounts, RecipientError, RecipientRow, RecipientStatus, RecipientsPage,
 };

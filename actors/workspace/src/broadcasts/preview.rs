@@ -2,22 +2,19 @@
 
 use std::time::Duration;
 
-use postrider_broadcast::parameters::with_variables;
-use postrider_domain::PartyId;
+use postrider_broadcast::with_variables;
 use postrider_domain::template::parameters;
-use postrider_domain::{NumberId, Phone, Timestamp, WorkspaceId};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{NumberId, PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{StoreError, View};
 use serde_json::Value;
 
 use crate::Workspace;
 use crate::broadcasts::create::{CreateBroadcastError, NewBroadcast, opted_out};
-use crate::broadcasts::samples::Samples;
-use crate::broadcasts::sender::Sender;
-use crate::broadcasts::variables::check_variables;
+use crate::broadcasts::sender::{Samples, Sender, check_variables};
 use crate::contacts::party_holder;
 use crate::core::command::{Command, Context};
 use crate::templates::{Template, known_template};
-use postrider_domain::unavailable::Unavailable;
 
 /// The number of recipients whose messages are shown.
 const SAMPLES_MAX: usize = 5;
@@ -60,7 +57,7 @@ struct Quote {
     numbers: Vec<NumberId>,
 }
 
-struct Ask {
+struct QuoteBroadcast {
     name: Box<str>,
     language: Box<str>,
     schedule_at: Option<Timestamp>,
@@ -71,7 +68,7 @@ struct Ask {
     personal: Option<Option<Vec<Value>>>,
 }
 
-impl Command for Ask {
+impl Command for QuoteBroadcast {
     type Answer = Quote;
     type Error = CreateBroadcastError;
 
@@ -95,9 +92,9 @@ impl Command for Ask {
 }
 
 /// Reads the names of the contacts with these phones.
-struct Names(Vec<Phone>);
+struct ContactNames(Vec<Phone>);
 
-impl Command for Names {
+impl Command for ContactNames {
     type Answer = Vec<Option<Box<str>>>;
     type Error = Unavailable;
 
@@ -137,17 +134,18 @@ impl Workspace {
         let (new, fits) = fitting.await?;
         let components = new.components.clone();
         let personal = new.audience.variables.is_some().then_some(fits);
-        let ask = Ask { name, language, schedule_at, from, components, personal };
+        let ask = QuoteBroadcast { name, language, schedule_at, from, components, personal };
         let quote = self.perform(ask).await?;
         let Quote { template, price, credits, numbers } = quote;
-        let counted = self.scan(move |store, workspace| count(store, workspace, &template, new));
-        let Counted { recipients, sendable, missing_variables, shown } = counted.await?;
+        let counted =
+            self.scan(move |store, workspace| count_audience(store, workspace, &template, new));
+        let AudienceCounts { recipients, sendable, missing_variables, shown } = counted.await?;
         let recipients_max = self.shared.broadcasts.options.recipients_max;
         if recipients > recipients_max {
             return Err(CreateBroadcastError::TooManyRecipients(recipients_max));
         }
         let phones = shown.iter().map(|(phone, _)| *phone).collect();
-        let names = self.perform(Names(phones)).await?;
+        let names = self.perform(ContactNames(phones)).await?;
         let samples = shown.into_iter().zip(names);
         let sample = |((to, text), name)| BroadcastSample { to, name, text };
         Ok(BroadcastPreview {
@@ -175,19 +173,19 @@ fn at_pace(messages: usize, per_second: u32) -> Duration {
 }
 
 /// The counts of an audience.
-struct Counted {
+struct AudienceCounts {
     recipients: usize,
     sendable: usize,
     missing_variables: usize,
     shown: Vec<(Phone, Box<str>)>,
 }
 
-fn count(
+fn count_audience(
     store: &dyn View,
     workspace: &WorkspaceId,
     template: &Template,
     new: NewBroadcast,
-) -> Result<Counted, StoreError> {
+) -> Result<AudienceCounts, StoreError> {
     let NewBroadcast { mut audience, components, .. } = new;
     audience.leave_each_once();
     let sendable = audience.set_aside(&opted_out(store, workspace)?);
@@ -202,7 +200,7 @@ fn count(
     let phone = |at: usize| format!("+{}", audience.phones[at]).parse::<Phone>().ok();
     let shown = (0..sendable).filter_map(|at| Some((phone(at)?, text(at)))).take(SAMPLES_MAX);
     let shown = shown.collect();
-    Ok(Counted { recipients: audience.len(), sendable, missing_variables, shown })
+    Ok(AudienceCounts { recipients: audience.len(), sendable, missing_variables, shown })
 }
 
 /// Returns a recipient's text; if the variables do not fit, the template as it is.

@@ -1,30 +1,28 @@
 //! The provider's reports on a broadcast's messages.
 
 use postrider_broadcast::audience::Segment;
-use postrider_broadcast::control::TemplateRefusal;
+use postrider_broadcast::control::{TemplateRefusal, Verdict, verdict};
 use postrider_broadcast::daily_counts::DayCounts;
-use postrider_broadcast::failure_policy::{Verdict, verdict};
-use postrider_broadcast::outcomes::{Failed, Mark, Window};
+use postrider_broadcast::outcomes::{Failed, Mark, Report, Reports, Window};
 use postrider_broadcast::provider_ids;
 use postrider_broadcast::record::{
     BroadcastStatus, Record, SEGMENT, WINDOW, message_id, window_key,
 };
-use postrider_broadcast::reports::{Report, Reports};
 use postrider_channel::callback::{Progress, StatusUpdate};
 use postrider_channel::{Failure, FailureClass, TemplateName};
 use postrider_domain::event::message::MessageData;
+use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{BroadcastId, EventData, NumberId, Phone, Timestamp};
 use postrider_store::Table;
 
 use crate::analytics;
-use crate::broadcasts::control::{changed, failed};
-use crate::broadcasts::payment::credits_after;
-use crate::broadcasts::{counts, find, refusal};
+use crate::broadcasts::control::{fail, save_change};
+use crate::broadcasts::view::credits_after;
+use crate::broadcasts::{committed, control, find};
 use crate::core::command::Context;
 use crate::core::view::unreadable;
 use crate::suppressions::stopped_marketing;
 use crate::templates::{Template, find_template};
-use postrider_domain::unavailable::Unavailable;
 
 /// The effect of the first report of a failure, besides the committed changes.
 #[derive(Debug, Default)]
@@ -69,7 +67,7 @@ pub(crate) fn report(
         return Ok(NewFailure::default());
     }
     let mark = mark(context, &key, place)?;
-    let counts = counts::after_report(context, &record, mark, (before, report))?;
+    let counts = committed::counts_after_report(context, &record, mark, (before, report))?;
     let refusal = failure.and_then(|it| TemplateRefusal::of(it, number, record.personal));
     let refused = refused_template(context, &record, refusal, *at)?;
     if let Some(failure) = failure
@@ -83,7 +81,7 @@ pub(crate) fn report(
     }
     // From here on nothing fails.
     if let Some(counts) = counts {
-        counts::put(context, &record, &counts);
+        committed::put_counts(context, &record, &counts);
     }
     context.put(Table::BroadcastReports, key, reports.encode());
     if is_name_new(mark, (before, report)) {
@@ -100,7 +98,7 @@ pub(crate) fn report(
 }
 
 /// A refusal of the broadcast's template to a number, at a moment.
-struct Refused {
+struct RefusedTemplate {
     refusal: TemplateRefusal,
     /// The template as it is known.
     row: Template,
@@ -114,13 +112,13 @@ fn refused_template(
     record: &Record,
     refusal: Option<TemplateRefusal>,
     at: Timestamp,
-) -> Result<Option<Refused>, Unavailable> {
+) -> Result<Option<RefusedTemplate>, Unavailable> {
     let Some(refusal) = refusal else { return Ok(None) };
     let TemplateName { name, language } = &record.template;
     let template = find_template(context, name, language)?;
     // The provider's clock may be behind ours, and its report may be late: a newer state stays.
     let at = at.max(record.id.timestamp());
-    let refused = |row: Template| Refused { refusal, is_late: row.is_newer_than(at), row };
+    let refused = |row: Template| RefusedTemplate { refusal, is_late: row.is_newer_than(at), row };
     Ok(template.map(refused))
 }
 
@@ -129,12 +127,12 @@ fn after_failure(
     context: &mut Context<'_>,
     record: Record,
     failure: &Failure,
-    refused: Option<Refused>,
+    refused: Option<RefusedTemplate>,
 ) -> Option<Record> {
     let instead = refused.and_then(|refused| {
-        let Refused { refusal, row, is_late } = refused;
-        let row = if is_late { row } else { refusal::take_status(context, row, refusal) };
-        refusal::continued(context, &record, &row, Some(refusal))
+        let RefusedTemplate { refusal, row, is_late } = refused;
+        let row = if is_late { row } else { control::with_refused_status(context, row, refusal) };
+        control::continued(context, &record, &row, Some(refusal))
     });
     match instead {
         Some(now) => Some(now)
@@ -150,11 +148,9 @@ fn stop(context: &mut Context<'_>, record: Record, failure: &Failure) -> Option<
         (Verdict::Pause(reason), Queued | Sending) => {
             let (status, reason) = (BroadcastStatus::Paused, Some(reason));
             let record = Record { status, reason, ..record };
-            Some(changed(context, EventData::BroadcastPaused, record))
+            Some(save_change(context, EventData::BroadcastPaused, record))
         }
-        (Verdict::Fail(reason), status) if !status.is_over() => {
-            Some(failed(context, record, reason))
-        }
+        (Verdict::Fail(reason), status) if !status.is_over() => Some(fail(context, record, reason)),
         _ => None,
     }
 }

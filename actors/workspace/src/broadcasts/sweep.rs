@@ -27,7 +27,7 @@ pub(crate) fn long_over(
     look: &Look<'_>,
     cursor: &mut SweepCursor,
 ) -> Result<RecordKeys, StoreError> {
-    let Some((key, id)) = over(look, cursor)? else {
+    let Some((key, id)) = first_over(look, cursor)? else {
         cursor.rest_until(look.now.plus(ROUND));
         return Ok(Vec::new());
     };
@@ -85,7 +85,7 @@ pub(crate) fn marks(workspace: &WorkspaceId) -> Vec<u8> {
 }
 
 /// Returns the first broadcast from the cursor on that is to be deleted, and its record's key.
-fn over(
+fn first_over(
     look: &Look<'_>,
     cursor: &mut SweepCursor,
 ) -> Result<Option<(Vec<u8>, BroadcastId)>, StoreError> {

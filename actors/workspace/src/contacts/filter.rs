@@ -1,19 +1,18 @@
-//! Filters of contacts, and the search by them.
+//! Filters of contacts, the search by them, and the contacts that are chosen for one change.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use memchr::memmem::Finder;
+use postrider_domain::fold::fold;
+use postrider_domain::{ContactId, WorkspaceId};
+use postrider_store::{Direction, StoreError, Table, View};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use postrider_domain::WorkspaceId;
-use postrider_domain::fold::fold;
-use postrider_store::{Direction, StoreError, Table, View};
-
-use crate::contacts::chunk::Mask;
-use crate::contacts::record;
-use crate::contacts::segment_index::{Facet, Hash, field_hash, name_hash, tag_hash};
-use crate::contacts::{occupancy, search_index};
+use crate::contacts::index::{Facet, FacetHash, field_hash, name_hash, tag_hash};
+use crate::contacts::occupancy::{Mask, chunk_of, places, slot_of};
+use crate::contacts::{index, merge, occupancy, record};
 
 /// The conditions that a contact must meet; the default matches every contact.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -35,15 +34,32 @@ pub struct ContactFilter {
     pub fields_exist: Vec<String>,
 }
 
+impl ContactFilter {
+    /// Returns a filter of the contacts that have this text in their name, phone or e-mail.
+    #[must_use]
+    pub fn search(text: Option<&str>) -> Self {
+        Self { search: text.map(str::to_owned), ..Self::default() }
+    }
+}
+
+/// The contacts that a change applies to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChosenContacts {
+    /// The contacts with these ids; unknown ids are ignored.
+    Ids(Vec<ContactId>),
+    /// The contacts that match the filter.
+    Filter(ContactFilter),
+}
+
 /// A filter prepared for use.
 pub(crate) struct Matcher {
     needle: Option<Finder<'static>>,
-    tags_any: Vec<Hash>,
-    tags_all: Vec<Hash>,
-    tags_none: Vec<Hash>,
+    tags_any: Vec<FacetHash>,
+    tags_all: Vec<FacetHash>,
+    tags_none: Vec<FacetHash>,
     /// For each field a contact must have one of the two hashes.
-    fields: Vec<[Hash; 2]>,
-    names: Vec<Hash>,
+    fields: Vec<[FacetHash; 2]>,
+    names: Vec<FacetHash>,
 }
 
 /// Receives a chunk's number and the mask of its matching contacts, which is never empty.
@@ -114,7 +130,7 @@ impl Matcher {
         let Some(needle) = &self.needle else {
             return Ok(self.facets_mask(value));
         };
-        let mask = search_index::matching(value, needle);
+        let mask = index::matching(value, needle);
         if mask == 0 || !self.asks_facets() {
             return Ok(mask);
         }
@@ -137,7 +153,7 @@ impl Matcher {
     }
 
     fn tags_match(&self, facet: &Facet<'_>) -> bool {
-        let has = |tag: &Hash| facet.has_tag(tag);
+        let has = |tag: &FacetHash| facet.has_tag(tag);
         (self.tags_any.is_empty() || self.tags_any.iter().any(has))
             && self.tags_all.iter().all(has)
             && !self.tags_none.iter().any(has)
@@ -145,7 +161,7 @@ impl Matcher {
 }
 
 /// Returns the hashes of a field with this value as a text, and as the JSON that the text is.
-fn value_hashes(name: &str, json: &str) -> [Hash; 2] {
+fn value_hashes(name: &str, json: &str) -> [FacetHash; 2] {
     // A value that is not JSON did not come from a filter.
     let text = match serde_json::from_str(json).unwrap_or_default() {
         Value::String(text) => text,
@@ -155,10 +171,43 @@ fn value_hashes(name: &str, json: &str) -> [Hash; 2] {
     [field_hash(name, &Value::String(text)), field_hash(name, &value)]
 }
 
-impl ContactFilter {
-    /// Returns a filter of the contacts that have this text in their name, phone or e-mail.
-    #[must_use]
-    pub fn search(text: Option<&str>) -> Self {
-        Self { search: text.map(str::to_owned), ..Self::default() }
+/// The chosen contacts by the places that they have at that moment: chunks, each with a mask.
+pub(crate) type ChosenPlaces = Vec<(u64, Mask)>;
+
+/// Finds the contacts that a change applies to.
+pub(crate) fn choose(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    whom: &ChosenContacts,
+) -> Result<ChosenPlaces, StoreError> {
+    match whom {
+        ChosenContacts::Filter(filter) => {
+            let mut found = Vec::new();
+            Matcher::new(filter).scan(store, workspace, &mut |chunk, mask| {
+                found.push((chunk, mask));
+                ControlFlow::Continue(())
+            })?;
+            Ok(found)
+        }
+        ChosenContacts::Ids(ids) => {
+            let mut found = BTreeMap::new();
+            for id in ids {
+                if let Some(contact) = merge::read_contact(store, workspace, *id)? {
+                    let place = contact.place();
+                    *found.entry(chunk_of(place)).or_default() |= 1 << slot_of(place);
+                }
+            }
+            Ok(found.into_iter().collect())
+        }
     }
+}
+
+/// Returns the number of chosen contacts.
+pub(crate) fn chosen_count(chosen: &ChosenPlaces) -> usize {
+    chosen.iter().map(|(_, mask)| mask.count_ones() as usize).sum()
+}
+
+/// Returns the places of the chosen contacts.
+pub(crate) fn chosen_places(chosen: &ChosenPlaces) -> impl Iterator<Item = u64> {
+    chosen.iter().flat_map(|(chunk, mask)| places(*chunk, *mask))
 }

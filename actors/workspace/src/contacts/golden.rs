@@ -1,12 +1,12 @@
 //! The records of contacts, and of the indexes that list and search them.
 
 use expect_test::expect;
+use postrider_domain::golden::{AT, Sheet, UNIQUE};
+use postrider_domain::{ContactName, CustomFields, Email, Tags, WorkspaceId};
 use serde_json::json;
 
 use super::record::*;
-use super::{occupancy, search_index, segment_index};
-use postrider_domain::golden::{AT, Sheet, UNIQUE};
-use postrider_domain::{ContactName, CustomFields, Email, Tags, WorkspaceId};
+use super::{index, occupancy};
 
 const PLACE: u64 = 0x0102;
 
@@ -79,21 +79,21 @@ fn keys_are_as_ever() {
 #[test]
 fn the_index_is_written_and_read_as_ever() {
     let mut sheet = Sheet::default();
-    let text = search_index::text_of(&contact());
-    let all = search_index::with(None, 1, Some(&text)).unwrap();
-    let all = search_index::with(Some(&all), 3, Some(&search_index::text_of(&bare()))).unwrap();
+    let text = index::text_of(&contact());
+    let all = index::with_text(None, 1, Some(&text)).unwrap();
+    let all = index::with_text(Some(&all), 3, Some(&index::text_of(&bare()))).unwrap();
     sheet.text("texts", &all);
     let needle = memchr::memmem::Finder::new("example");
-    assert_eq!(search_index::matching(&all, &needle), 1 << 1);
-    let entry = segment_index::entry_of(&contact());
-    let all = segment_index::with(None, 1, Some(&entry)).unwrap();
-    let all = segment_index::with(Some(&all), 3, Some(&segment_index::entry_of(&bare()))).unwrap();
+    assert_eq!(index::matching(&all, &needle), 1 << 1);
+    let entry = index::entry_of(&contact());
+    let all = index::with_entry(None, 1, Some(&entry)).unwrap();
+    let all = index::with_entry(Some(&all), 3, Some(&index::entry_of(&bare()))).unwrap();
     sheet.bytes("facets", &all);
-    let read: Vec<_> = segment_index::Facet::all(&all).collect();
-    assert!(read[0].slot == 1 && read[0].has_tag(&segment_index::tag_hash("vip")));
-    assert!(read[0].has_field(&segment_index::field_hash("sum", &json!(100))));
-    assert!(read[1].slot == 3 && !read[1].has_name(&segment_index::name_hash("plan")));
-    let bitmap = occupancy::with(occupancy::with(None, 9, true), 4095, true).unwrap();
+    let read: Vec<_> = index::Facet::all(&all).collect();
+    assert!(read[0].slot == 1 && read[0].has_tag(&index::tag_hash("vip")));
+    assert!(read[0].has_field(&index::field_hash("sum", &json!(100))));
+    assert!(read[1].slot == 3 && !read[1].has_name(&index::name_hash("plan")));
+    let bitmap = occupancy::with_place(occupancy::with_place(None, 9, true), 4095, true).unwrap();
     assert_eq!(bitmap.len(), 512);
     sheet.bytes("first of a bitmap", &bitmap[..8]);
     sheet.bytes("last of a bitmap", &bitmap[504..]);

@@ -8,9 +8,8 @@ use std::ops::ControlFlow;
 use postrider_domain::WorkspaceId;
 use postrider_store::{Direction, Table, View};
 
-use crate::contacts::record;
 use crate::contacts::record::{Contact, contact_key, next_key, phone_key, prefix, user_key};
-use crate::contacts::{occupancy, search_index, segment_index};
+use crate::contacts::{index, occupancy, record};
 
 /// Returns every record below a prefix.
 fn all(store: &dyn View, table: Table, prefix: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -47,10 +46,10 @@ pub fn whole(store: &dyn View, workspace: &WorkspaceId) -> Vec<Contact> {
         let keys = [(b'l', chunk / 64), (b't', chunk), (b'f', chunk)];
         let [of_live, of_texts, of_facets] =
             keys.map(|(kind, number)| record::key(workspace, kind, number));
-        let bitmap = occupancy::with(index.remove(&of_live), place, true);
-        let (text, entry) = (search_index::text_of(contact), segment_index::entry_of(contact));
-        let texts = search_index::with(index.remove(&of_texts).as_deref(), slot, Some(&text));
-        let facets = segment_index::with(index.remove(&of_facets).as_deref(), slot, Some(&entry));
+        let bitmap = occupancy::with_place(index.remove(&of_live), place, true);
+        let (text, entry) = (index::text_of(contact), index::entry_of(contact));
+        let texts = index::with_text(index.remove(&of_texts).as_deref(), slot, Some(&text));
+        let facets = index::with_entry(index.remove(&of_facets).as_deref(), slot, Some(&entry));
         let changed = [(of_live, bitmap), (of_texts, texts), (of_facets, facets)];
         index.extend(changed.map(|(key, value)| (key, value.unwrap())));
     }

@@ -26,7 +26,7 @@ use postrider_domain::{PartyId, PartyNames, Phone, Timestamp, UserId, WorkspaceI
 use postrider_store::{StoreError, Table};
 
 use crate::core::command::Context;
-use crate::core::read_ahead::Reader;
+use crate::core::view::Reader;
 use crate::core::view::unreadable;
 
 const VERSION: u8 = 1;
@@ -61,12 +61,12 @@ pub(crate) fn moved_key(workspace: &WorkspaceId, name: &PartyId) -> Vec<u8> {
 
 /// Names that were reported at a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct ReportedNames {
+struct NameReport {
     at: Timestamp,
     names: PartyNames,
 }
 
-impl ReportedNames {
+impl NameReport {
     fn encode(&self) -> Vec<u8> {
         let phone = self.names.phone.map_or(0, Phone::as_u64).to_be_bytes();
         let id = self.names.user_id.as_ref().map_or("", UserId::as_str);
@@ -94,9 +94,9 @@ impl ReportedNames {
     }
 }
 
-fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<ReportedNames>, Unavailable> {
+fn read(context: &Context<'_>, key: &[u8]) -> Result<Option<NameReport>, Unavailable> {
     let bytes = context.get(Table::Aliases, key)?;
-    bytes.map(|bytes| ReportedNames::decode(&bytes)).transpose().map_err(unreadable)
+    bytes.map(|bytes| NameReport::decode(&bytes)).transpose().map_err(unreadable)
 }
 
 /// Reads the names that were reported together with a name, for a command: for an id its phone.
@@ -115,7 +115,7 @@ pub(crate) fn read_ahead(
         }
         PartyId::User(id) => {
             let reported = reader.get(Table::Aliases, reported_key(workspace, id))?;
-            let reported = reported.map(|bytes| ReportedNames::decode(&bytes)).transpose()?;
+            let reported = reported.map(|bytes| NameReport::decode(&bytes)).transpose()?;
             Ok(reported.and_then(|reported| reported.names.phone))
         }
     }
@@ -190,7 +190,7 @@ pub(crate) fn remember(
     }
     let key = reported_key(&context.core.id, id);
     let names = PartyNames { phone: Some(phone), user_id: None };
-    context.put(Table::Aliases, key, ReportedNames { at, names }.encode());
+    context.put(Table::Aliases, key, NameReport { at, names }.encode());
     Ok(before.is_none_or(|(known, _)| known != phone))
 }
 
@@ -212,7 +212,7 @@ pub(crate) fn change(
 ) -> Result<(), Unavailable> {
     if changed_to(context, name)?.is_none_or(|(_, last)| last <= at) {
         let key = moved_key(&context.core.id, name);
-        context.put(Table::Aliases, key, ReportedNames { at, names: names.clone() }.encode());
+        context.put(Table::Aliases, key, NameReport { at, names: names.clone() }.encode());
         let reported_at = match name {
             PartyId::Phone(phone) => named_with(context, *phone)?.map(|(_, named_at)| named_at),
             PartyId::User(id) => phone_of(context, id)?.map(|(_, reported_at)| reported_at),
@@ -228,7 +228,7 @@ pub(crate) fn change(
 /// Returns the current names for the names of `at`, by all notices of later moments.
 ///
 /// `names` are those of a notice or of a message's writer.
-pub(crate) fn later(
+pub(crate) fn current_names(
     context: &Context<'_>,
     mut names: PartyNames,
     mut at: Timestamp,
@@ -293,9 +293,9 @@ mod tests {
             PartyNames { user_id: None, ..both },
         ];
         for names in all {
-            let reported = ReportedNames { at: AT, names };
+            let reported = NameReport { at: AT, names };
             sheet.bytes("names", &reported.encode());
-            assert_eq!(ReportedNames::decode(&reported.encode()), Ok(reported));
+            assert_eq!(NameReport::decode(&reported.encode()), Ok(reported));
         }
         sheet.is(expect![[r#"
             reported: acme\x00iUS.13491208
@@ -308,7 +308,7 @@ mod tests {
             names: 010000018bcfe5687b000000039edc0dc0
         "#]]);
         for damaged in [&[][..], &[2; 17], &[VERSION; 16], &[VERSION; 18]] {
-            assert!(ReportedNames::decode(damaged).is_err(), "{damaged:?}");
+            assert!(NameReport::decode(damaged).is_err(), "{damaged:?}");
         }
     }
 }

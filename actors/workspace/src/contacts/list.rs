@@ -1,20 +1,26 @@
-//! Reading contacts: one, or a page of those that a filter matches.
+//! Reads contacts: one, a page of those that a filter matches, all part by part, and their tags.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use crate::Workspace;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{ContactId, PartyId, Phone, WorkspaceId};
-use postrider_store::{StoreError, Table, View};
+use postrider_store::view::codec;
+use postrider_store::{Direction, StoreError, Table, View};
 
-use crate::contacts::chunk::{CHUNK, places};
+use crate::Workspace;
 use crate::contacts::create::party_holder;
 use crate::contacts::filter::{ContactFilter, Matcher};
-use crate::contacts::merge;
-use crate::contacts::record::{self, Contact};
-use crate::contacts::search_index;
-use crate::contacts::sort::{self, ContactSort, SORTED_MAX, Wanted};
+use crate::contacts::index::{Facet, FacetHash, tag_hash};
+use crate::contacts::occupancy::{CHUNK, places};
+use crate::contacts::record::Contact;
+use crate::contacts::sort::{ContactSort, PageRequest, SORTED_MAX};
+use crate::contacts::{index, merge, record, sort};
 use crate::core::command::{Command, Context};
+
+/// The maximum number of different tags that are counted; further ones are left out.
+const COUNTED_TAGS_MAX: usize = 100_000;
 
 /// A page of contacts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,13 +42,46 @@ pub enum ReadContactError {
     Unavailable(#[from] Unavailable),
 }
 
+/// The reason why no page of a sorted list is returned.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SortContactsError {
+    /// Too many contacts lie before the end of the page, or match.
+    #[error("at most {SORTED_MAX} contacts are sorted so; ask for fewer by a filter")]
+    TooMany,
+    /// The workspace cannot answer now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// The position of a walk through a workspace's contacts, oldest first.
+///
+/// Contacts that are created meanwhile are not visited, so the walk ends. It visits each of the
+/// others once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContactsWalk {
+    /// The place at which the walk continues.
+    next: u64,
+    /// The place that was free when the walk started.
+    end: u64,
+}
+
+/// A tag and its number of contacts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagCount {
+    /// The tag.
+    pub tag: String,
+    /// The number of contacts that have it.
+    pub contacts: usize,
+}
+
 impl Workspace {
     /// Returns one contact.
     ///
     /// # Errors
     /// [`ReadContactError`]: there is no such contact, or the workspace is unavailable.
     pub async fn contact(&self, id: ContactId) -> Result<Contact, ReadContactError> {
-        let found = self.read(move |store, workspace| merge::read(store, workspace, id)).await?;
+        let found =
+            self.read(move |store, workspace| merge::read_contact(store, workspace, id)).await?;
         found.ok_or(ReadContactError::NotFound)
     }
 
@@ -81,7 +120,7 @@ impl Workspace {
         if sort == ContactSort::default() {
             return Ok(self.contacts(filter, skip, limit).await?);
         }
-        let wanted = Wanted { sort, skip, limit };
+        let wanted = PageRequest { sort, skip, limit };
         let read = move |store: &dyn View, workspace: &WorkspaceId| {
             sort::page(store, workspace, &Matcher::new(&filter), wanted)?
                 .map(|(places, total)| read_page(store, workspace, places, total))
@@ -89,17 +128,61 @@ impl Workspace {
         };
         self.scan(read).await?.ok_or(SortContactsError::TooMany)
     }
-}
 
-/// The reason why no page of a sorted list is returned.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SortContactsError {
-    /// Too many contacts lie before the end of the page, or match.
-    #[error("at most {SORTED_MAX} contacts are sorted so; ask for fewer by a filter")]
-    TooMany,
-    /// The workspace cannot answer now.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
+    /// Starts a walk through the contacts after this one, or through all.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn walk_contacts(
+        &self,
+        after: Option<ContactId>,
+    ) -> Result<ContactsWalk, Unavailable> {
+        self.read(move |store, workspace| {
+            let end = store.get(Table::Contacts, &record::next_key(workspace))?;
+            let end = end.map_or(Ok(0), |end| record::number_of(&end))?;
+            let next = after.map_or(0, |after| record::place_of(after) + 1);
+            Ok(ContactsWalk { next, end })
+        })
+        .await
+    }
+
+    /// Returns the next contacts, at most `limit` (which is above zero); none at the end.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn next_contacts(
+        &self,
+        walk: &mut ContactsWalk,
+        limit: usize,
+    ) -> Result<Vec<Contact>, Unavailable> {
+        let ContactsWalk { next, end } = *walk;
+        let found: Vec<Contact> = self
+            .scan(move |store, workspace| {
+                let mut found = Vec::new();
+                let prefix = record::prefix(workspace, b'c');
+                let from = record::contact_key(workspace, next);
+                let (table, way) = (Table::Contacts, Direction::Forward);
+                store.scan(table, &prefix, Some(&from), way, &mut |key, json| {
+                    if found.len() == limit || record::number_of(key).is_ok_and(|at| at >= end) {
+                        return ControlFlow::Break(());
+                    }
+                    found.push(codec::decode(json));
+                    ControlFlow::Continue(())
+                })?;
+                found.into_iter().collect()
+            })
+            .await?;
+        walk.next = found.last().map_or(end, |last| last.place() + 1);
+        Ok(found)
+    }
+
+    /// Returns the tags with the most contacts, at most `limit` of them, the most frequent first.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn contact_tags(&self, limit: usize) -> Result<Vec<TagCount>, Unavailable> {
+        self.scan(move |store, workspace| tags(store, workspace, limit)).await
+    }
 }
 
 struct WithPhone(Phone);
@@ -164,9 +247,58 @@ pub(crate) fn phones(
             }
         };
         debug_assert!(found.is_empty() || mask.count_ones() <= CHUNK as u32);
-        search_index::phones(&found)
+        index::phones_in(&found)
             .filter(|(slot, _)| mask.checked_shr(*slot).is_some_and(|rest| rest & 1 == 1))
             .try_for_each(|(_, phone)| visit(phone))
     })?;
     outcome
+}
+
+/// Counts the tags in the index for segments, which has them as hashes.
+///
+/// The text of a hash is read from one contact that has it.
+fn tags(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    limit: usize,
+) -> Result<Vec<TagCount>, StoreError> {
+    // For each tag: its number of contacts, and the place of one of them.
+    let mut counts: HashMap<FacetHash, (usize, u64)> = HashMap::new();
+    let (prefix, table) = (record::prefix(workspace, b'f'), Table::ContactIndex);
+    let mut outcome = Ok(());
+    store.scan(table, &prefix, None, Direction::Backward, &mut |key, facets| {
+        let chunk = match record::number_of(key) {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                outcome = Err(error);
+                return ControlFlow::Break(());
+            }
+        };
+        for facet in Facet::all(facets) {
+            let place = chunk * CHUNK + u64::from(facet.slot);
+            for tag in facet.tags() {
+                if let Some((count, _)) = counts.get_mut(&tag) {
+                    *count += 1;
+                } else if counts.len() < COUNTED_TAGS_MAX {
+                    counts.insert(tag, (1, place));
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    outcome?;
+    let mut most: Vec<_> = counts.into_iter().collect();
+    most.sort_unstable_by_key(|(hash, (count, _))| (Reverse(*count), *hash));
+    most.truncate(limit);
+    let mut found = Vec::new();
+    for (hash, (contacts, place)) in most {
+        let contact = record::read_at(store, workspace, place)?;
+        // The contact may have lost the tag by a concurrent change.
+        let tag = contact.and_then(|contact| {
+            contact.tags.iter().find(|tag| tag_hash(tag) == hash).map(str::to_owned)
+        });
+        found.extend(tag.map(|tag| TagCount { tag, contacts }));
+    }
+    found.sort_by(|a, b| b.contacts.cmp(&a.contacts).then_with(|| a.tag.cmp(&b.tag)));
+    Ok(found)
 }

@@ -17,7 +17,7 @@ use crate::contacts::record::{
     Contact, contact_key, former_ids, key, phone_key, place_of, read_at, user_key,
 };
 use crate::core::command::Context;
-use crate::core::read_ahead::Reader;
+use crate::core::view::Reader;
 use crate::core::view::unreadable;
 
 /// The maximum number of contacts that are merged into one.
@@ -64,7 +64,7 @@ pub(crate) fn survivor(
 }
 
 /// Returns the contact with the id, or the one that it was merged into, if there is one.
-pub(crate) fn read(
+pub(crate) fn read_contact(
     store: &dyn View,
     workspace: &WorkspaceId,
     id: ContactId,

@@ -19,7 +19,7 @@ use postrider_domain::{
 };
 use postrider_store::{StoreError, Table, View};
 
-use crate::core::read_ahead::Reader;
+use crate::core::view::Reader;
 
 /// The bits of an identifier that are the contact's place.
 const PLACE_BITS: u32 = 40;

@@ -1,22 +1,21 @@
 //! Segments: saved filters of contacts, in [`Table::Segments`] under `workspace ‖ 0 ‖ id` as JSON.
 
-use postrider_store::view::codec;
 use std::ops::ControlFlow;
 
-use serde::{Deserialize, Serialize};
-
-use crate::Workspace;
-use crate::core::command::{Command, Context, Footprint};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Phone, SegmentId, Timestamp, WorkspaceId};
 use postrider_runtime::random;
+use postrider_store::view::codec;
 use postrider_store::{Direction, StoreError, Table, View};
+use serde::{Deserialize, Serialize};
 
-use crate::contacts::chunk::places;
+use crate::Workspace;
 use crate::contacts::filter::{ContactFilter, Matcher};
-use crate::contacts::list;
 use crate::contacts::list::ContactsPage;
-use crate::contacts::record::{self, Contact};
+use crate::contacts::occupancy::places;
+use crate::contacts::record::Contact;
+use crate::contacts::{list, record};
+use crate::core::command::{Command, Context, Footprint};
 
 /// A saved filter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

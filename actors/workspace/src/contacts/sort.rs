@@ -11,10 +11,9 @@ use std::ops::ControlFlow;
 use postrider_domain::WorkspaceId;
 use postrider_store::{StoreError, Table, View};
 
-use crate::contacts::chunk::places;
 use crate::contacts::filter::Matcher;
-use crate::contacts::record;
-use crate::contacts::search_index;
+use crate::contacts::occupancy::places;
+use crate::contacts::{index, record};
 
 /// The maximum number of contacts that are sorted, or lie before the end of a sorted page.
 pub const SORTED_MAX: usize = 100_000;
@@ -48,7 +47,7 @@ impl Default for ContactSort {
 
 /// The wanted part of a sorted list.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct PageRequest {
     pub(crate) sort: ContactSort,
     pub(crate) skip: usize,
     pub(crate) limit: usize,
@@ -57,15 +56,15 @@ pub(crate) struct Wanted {
 /// The places of a page's contacts, in order, and the number of matches.
 ///
 /// `None`: there are too many matches.
-pub(crate) type Sorted = Option<(Vec<u64>, usize)>;
+pub(crate) type SortedPage = Option<(Vec<u64>, usize)>;
 
 /// Finds a page in this order.
 pub(crate) fn page(
     store: &dyn View,
     workspace: &WorkspaceId,
     matcher: &Matcher,
-    wanted: Wanted,
-) -> Result<Sorted, StoreError> {
+    wanted: PageRequest,
+) -> Result<SortedPage, StoreError> {
     match wanted.sort.by {
         ContactOrder::Created => oldest_first(store, workspace, matcher, wanted).map(Some),
         ContactOrder::Name | ContactOrder::Updated => {
@@ -83,7 +82,7 @@ fn oldest_first(
     store: &dyn View,
     workspace: &WorkspaceId,
     matcher: &Matcher,
-    wanted: Wanted,
+    wanted: PageRequest,
 ) -> Result<(Vec<u64>, usize), StoreError> {
     let mut total = 0_usize;
     matcher.scan(store, workspace, &mut |_, mask| {
@@ -108,16 +107,16 @@ fn oldest_first(
 }
 
 /// A contact's sort key and its place, so that no two are equal.
-type Key = (Box<[u8]>, u64);
+type SortKey = (Box<[u8]>, u64);
 
 /// The first contacts up to the end of the page, in whatever order they are added.
-enum First {
-    Smallest(BinaryHeap<Key>),
-    Largest(BinaryHeap<Reverse<Key>>),
+enum FirstContacts {
+    Smallest(BinaryHeap<SortKey>),
+    Largest(BinaryHeap<Reverse<SortKey>>),
 }
 
-impl First {
-    fn add(&mut self, key: Key, most: usize) {
+impl FirstContacts {
+    fn add(&mut self, key: SortKey, most: usize) {
         match self {
             Self::Smallest(heap) => {
                 heap.push(key);
@@ -148,12 +147,12 @@ fn by_key(
     store: &dyn View,
     workspace: &WorkspaceId,
     matcher: &Matcher,
-    wanted: Wanted,
-) -> Result<Sorted, StoreError> {
-    let Wanted { sort, skip, limit } = wanted;
+    wanted: PageRequest,
+) -> Result<SortedPage, StoreError> {
+    let PageRequest { sort, skip, limit } = wanted;
     let mut first = match sort.descending {
-        false => First::Smallest(BinaryHeap::new()),
-        true => First::Largest(BinaryHeap::new()),
+        false => FirstContacts::Smallest(BinaryHeap::new()),
+        true => FirstContacts::Largest(BinaryHeap::new()),
     };
     let (mut total, mut outcome) = (0_usize, Ok(()));
     let end = skip.saturating_add(limit);
@@ -170,7 +169,7 @@ fn by_key(
                 store.get(Table::ContactIndex, &key).map(|texts| {
                     let texts = texts.unwrap_or_default();
                     for place in places(chunk, mask) {
-                        add(place, search_index::name(&texts, place % 64));
+                        add(place, index::name_in(&texts, place % 64));
                     }
                 })
             }

@@ -1,15 +1,14 @@
 //! Creating many contacts with one call, and the handling of phones that are already taken.
 
-use serde::{Deserialize, Serialize};
-
 use postrider_domain::UserId;
 use postrider_runtime::random;
 use postrider_store::view::codec;
+use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
-use crate::contacts::change::put_changed;
-use crate::contacts::create::{CreateContactError, Limit, create, holder};
-use crate::contacts::created::CreatedContact;
+use crate::contacts::create::{
+    CreateContactError, CreatedContact, Limit, create, holder, put_changed,
+};
 use crate::contacts::record::{Contact, ContactChange, NewContact};
 use crate::core::command::{Command, Context, Footprint};
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
@@ -107,7 +106,7 @@ impl Workspace {
                         all_replayed &= replayed;
                         // Each call does at least one row.
                         part.drain(..answer.len().clamp(1, part.len()));
-                        made.extend(answer.into_iter().map(Outcome::into_made));
+                        made.extend(answer.into_iter().map(RowOutcome::into_made));
                     }
                     Err(IdempotentError::Refused(error)) if number > 0 => {
                         all_replayed = false;
@@ -146,7 +145,7 @@ fn parts(all: Vec<NewContactRow>) -> Vec<Vec<NewContactRow>> {
 ///
 /// Kept answers are in postcard's format, so the order of the variants is part of it.
 #[derive(Serialize, Deserialize)]
-enum Outcome {
+enum RowOutcome {
     Refused,
     Created(CreatedContact),
     Updated(KnownContact),
@@ -175,7 +174,7 @@ impl From<KnownContact> for Contact {
     }
 }
 
-impl Outcome {
+impl RowOutcome {
     fn into_made(self) -> ContactRowMade {
         match self {
             Self::Refused => Err(CreateContactError::PhoneTaken),
@@ -197,7 +196,7 @@ impl Command for UpsertContacts {
     /// The outcomes in order.
     ///
     /// If existing contacts make the commit too large, the remaining rows have no outcome.
-    type Answer = Vec<Outcome>;
+    type Answer = Vec<RowOutcome>;
     type Error = CreateContactError;
 
     const FOOTPRINT: Footprint = Footprint::Grows;
@@ -217,14 +216,14 @@ impl Command for UpsertContacts {
                 None => None,
             };
             made.push(match (there, self.on_conflict) {
-                (None, _) => Outcome::Created(create(context, new, unique)?.into()),
-                (Some(_), OnConflict::Refuse) => Outcome::Refused,
-                (Some(contact), OnConflict::Skip) => Outcome::Skipped(contact.into()),
+                (None, _) => RowOutcome::Created(create(context, new, unique)?.into()),
+                (Some(_), OnConflict::Refuse) => RowOutcome::Refused,
+                (Some(contact), OnConflict::Skip) => RowOutcome::Skipped(contact.into()),
                 (Some(old), OnConflict::Update) => {
                     let contact = change.applied(&old, context.now());
                     put_changed(context, &old, &contact)?;
                     event_bytes += codec::encode(&contact).len();
-                    Outcome::Updated(contact.into())
+                    RowOutcome::Updated(contact.into())
                 }
             });
         }
@@ -267,13 +266,13 @@ mod tests {
     fn what_was_kept_before_there_were_more_outcomes_is_read() {
         let before = [None, Some(CreatedContact::from(contact()))];
         let bytes = postcard::to_allocvec(&before[..]).unwrap();
-        let read: Vec<Outcome> = postcard::from_bytes(&bytes).unwrap();
-        let read: Vec<_> = read.into_iter().map(Outcome::into_made).collect();
+        let read: Vec<RowOutcome> = postcard::from_bytes(&bytes).unwrap();
+        let read: Vec<_> = read.into_iter().map(RowOutcome::into_made).collect();
         let created = Ok((ContactWritten::Created, contact()));
         assert_eq!(read, [Err(CreateContactError::PhoneTaken), created]);
         let known = Contact { username: Some("ann".into()), ..contact() };
-        let bytes = postcard::to_allocvec(&Outcome::Skipped(known.clone().into())).unwrap();
-        let read: Outcome = postcard::from_bytes(&bytes).unwrap();
+        let bytes = postcard::to_allocvec(&RowOutcome::Skipped(known.clone().into())).unwrap();
+        let read: RowOutcome = postcard::from_bytes(&bytes).unwrap();
         assert_eq!(read.into_made(), Ok((ContactWritten::Skipped, known)));
     }
 }

@@ -13,7 +13,7 @@ use postrider_domain::WorkspaceId;
 use postrider_domain::unavailable::Unavailable;
 use postrider_store::{StoreError, Table, View};
 
-use crate::conversations::record::{Conversation, ConversationStatus, Counted, prefix};
+use crate::conversations::record::{ChangedCounts, Conversation, ConversationStatus, prefix};
 
 const TABLE: Table = Table::Conversations;
 
@@ -39,16 +39,16 @@ fn keys(workspace: &WorkspaceId, status: u8, agent: &[u8]) -> [Vec<u8>; 2] {
 }
 
 /// The counts once these conversations are not what they were but what they are to be.
-pub(crate) fn moved(
+pub(crate) fn moved_counts(
     context: &Context<'_>,
     from: &[&Conversation],
     to: &[&Conversation],
-) -> Result<Counted, Unavailable> {
+) -> Result<ChangedCounts, Unavailable> {
     let standing = |of: &&Conversation| (of.status, of.assigned_to.clone(), of.unread > 0);
     if from.iter().map(standing).eq(to.iter().map(standing)) {
-        return Ok(Counted::default());
+        return Ok(ChangedCounts::default());
     }
-    let mut counts = Counted::default();
+    let mut counts = ChangedCounts::default();
     let changes = from.iter().map(|it| (it, -1)).chain(to.iter().map(|it| (it, 1)));
     for (conversation, change) in changes {
         add(context, &mut counts, conversation, change)?;
@@ -59,7 +59,7 @@ pub(crate) fn moved(
 /// Adds a conversation to the counts, or removes it.
 fn add(
     context: &Context<'_>,
-    Counted(counts): &mut Counted,
+    ChangedCounts(counts): &mut ChangedCounts,
     conversation: &Conversation,
     change: i64,
 ) -> Result<(), Unavailable> {
@@ -77,7 +77,7 @@ fn add(
     Ok(())
 }
 
-/// How many conversations have a status and an agent; without an agent those of all agents count.
+/// Returns the number of conversations of a status and an agent; without an agent, of all agents.
 pub(crate) fn total(
     store: &dyn View,
     workspace: &WorkspaceId,
@@ -94,7 +94,7 @@ pub(crate) fn total(
     Ok(total as usize)
 }
 
-/// How many conversations are nobody's and stand so; without a status of all.
+/// Returns the number of unassigned conversations of a status; without a status, of all.
 pub(crate) fn unassigned(
     store: &dyn View,
     workspace: &WorkspaceId,

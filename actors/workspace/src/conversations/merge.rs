@@ -10,7 +10,7 @@ use postrider_store::{StoreError, Table};
 
 use crate::contacts::place_of;
 use crate::core::command::Context;
-use crate::core::read_ahead::Reader;
+use crate::core::view::Reader;
 use crate::core::view::unreadable;
 
 use crate::conversations::record::{

@@ -10,9 +10,7 @@
 //!
 //! Notes and quick replies have kinds of their own.
 
-pub(crate) mod append;
 pub(crate) mod change;
-mod content;
 mod counts;
 mod days;
 pub(crate) mod list;
@@ -22,17 +20,17 @@ mod quick_replies;
 pub(crate) mod record;
 
 pub use change::{ConversationChange, UpdateConversationError};
-pub use content::{WrittenContent, WrittenContext};
 pub use counts::ConversationCounts;
 pub use days::{InboxCounts, InboxDays};
 pub use list::{ConversationFilter, ConversationView, ConversationsPage, ReadConversationError};
 pub use notes::{ConversationNote, NOTES_MAX, NoteError, NotesPage};
 pub use quick_replies::{QUICK_REPLIES_MAX, QuickReply, QuickReplyError};
-pub use record::{Conversation, ConversationStatus, Direction, WrittenMedia};
+pub use record::{
+    Conversation, ConversationStatus, Direction, WrittenContent, WrittenContext, WrittenMedia,
+};
 
-pub(crate) use append::{Wrote, note, of_party, received, sent};
-pub(crate) use change::{answered, once_answered};
-pub(crate) use counts::moved;
+pub(crate) use change::{Wrote, answered_counts, note, of_party, once_answered, received, sent};
+pub(crate) use counts::moved_counts;
 pub(crate) use days::{DAYS, note_inbox};
 pub(crate) use merge::{all_of, forget_former, read_all_ahead, take_over};
 pub(crate) use record::{MailKnownBy, MailThread, Written, by_mail, emit, find, put, read_ahead};

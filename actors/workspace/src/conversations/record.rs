@@ -1,20 +1,21 @@
-//! A conversation, and its records.
+//! A conversation and its messages, and their records.
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use crate::contacts::place_of;
-use crate::conversations::content::WrittenContent;
-use crate::core::command::Context;
-use crate::core::read_ahead::Reader;
 use postrider_domain::event::conversation::ConversationData;
+use postrider_domain::event::message::ReferralData;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{
     ContactId, ConversationId, Email, EventData, MediaId, MessageId, NumberId, Phone, Timestamp,
     WorkspaceId,
 };
 use postrider_store::{StoreError, Table};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::contacts::place_of;
+use crate::core::command::Context;
+use crate::core::view::Reader;
 
 /// The status of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,11 +200,39 @@ pub struct WrittenMedia {
     pub filename: Option<String>,
 }
 
+/// The content of a message beside its text. This is a part of its record too, as JSON.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenContent {
+    /// Its object in the channel's own form, with our ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<Value>,
+    /// Set if a part of the object is left out, which was too large.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// The message that it answers, and the mark of a forwarded one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<WrittenContext>,
+    /// The advertisement that it was written from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub referral: Option<ReferralData>,
+}
+
+/// The context of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenContext {
+    /// The message, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// Set if it was written to another person before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forwarded: bool,
+}
+
 /// The counts after a change of conversations, by key. They are written in its commit.
 #[derive(Default)]
-pub(crate) struct Counted(pub BTreeMap<Vec<u8>, u64>);
+pub(crate) struct ChangedCounts(pub BTreeMap<Vec<u8>, u64>);
 
-impl Counted {
+impl ChangedCounts {
     pub(crate) fn write(self, context: &mut Context<'_>) {
         for (key, count) in self.0 {
             match count {
@@ -337,7 +366,7 @@ pub(crate) fn put(
     context: &mut Context<'_>,
     old: Option<&Conversation>,
     new: &Conversation,
-    counted: Counted,
+    counted: ChangedCounts,
 ) {
     counted.write(context);
     let workspace = context.core.id.clone();

@@ -1,28 +1,28 @@
-//! Pure: the trait of commands beside the hot path, and the context that they see and change.
+//! Pure: the trait of commands beside the hot path, their context, and the draft of their audit
+//! record.
 //!
 //! Each command is a type that says what it does. It travels to the actor in a box and is answered
 //! through the output gate like every other one.
 
-use postrider_store::view::codec;
 use std::sync::Arc;
 use std::time::Duration;
 
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{AuditContext, AuditEntry, AuditId, NumberId, PartyId, Timestamp};
+use postrider_number::NumberSlot;
+use postrider_number::record::NumberInfo;
+use postrider_store::view::audit::record_change;
+use postrider_store::view::codec;
+use postrider_store::{Direction, Table, View, Visit};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use postrider_domain::{NumberId, Timestamp};
-use postrider_number::NumberSlot;
-use postrider_number::record::NumberInfo;
-use postrider_store::{Direction, Table, View, Visit};
-
 use crate::core::Core;
 use crate::core::effects::Effects;
+use crate::core::message_status::Waiters;
 use crate::core::portfolio::Portfolios;
-use crate::core::read_ahead::ReadAhead;
-use crate::core::sticky::FindUsed;
-use crate::core::view::{Records, unreadable};
-use crate::core::waiters::Waiters;
-use postrider_domain::unavailable::Unavailable;
+use crate::core::senders::pool::LastSender;
+use crate::core::view::{ReadAhead, RecordView, unreadable};
 
 /// The effect of a command on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,12 +65,15 @@ pub trait Command: Send + 'static {
     fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Self::Error>;
 }
 
+/// Finds the number that was last used with a contact, in records that are not the pool's own.
+type FindLastSender = fn(&Context<'_>, &PartyId) -> Result<Option<LastSender>, Unavailable>;
+
 /// The state and the records that a command sees and changes.
 pub struct Context<'a> {
     /// The state in memory; it has observed the command's moment.
     pub core: &'a mut Core,
     /// The records, with what earlier commands have changed.
-    pub(crate) records: Records<'a>,
+    pub(crate) records: RecordView<'a>,
     /// The records that were read for the command before its turn.
     pub(crate) ahead: Option<ReadAhead>,
     /// The effects of the command.
@@ -84,7 +87,7 @@ pub struct Context<'a> {
     /// The sequence of the entry of the event log that comes next.
     pub(crate) log_next: u64,
     /// Finds the number that was last used with a contact before that was noted.
-    pub(crate) used: FindUsed,
+    pub(crate) last_sender: FindLastSender,
     /// The recipients that count towards the budgets of portfolios.
     pub(crate) portfolios: &'a Portfolios,
 }
@@ -188,5 +191,31 @@ impl Context<'_> {
     /// Deletes a record, if it exists.
     pub fn delete(&mut self, table: Table, key: Vec<u8>) {
         self.effects.changes.set(table, key, None);
+    }
+}
+
+/// The draft of the audit record, which is written if the command is carried out.
+#[derive(Debug)]
+pub struct AuditDraft {
+    context: Arc<AuditContext>,
+    entry: AuditEntry,
+    unique: u128,
+}
+
+impl AuditDraft {
+    /// The record of `entry` by the caller of `context`. `unique` has 80 random bits.
+    #[must_use]
+    pub const fn new(context: Arc<AuditContext>, entry: AuditEntry, unique: u128) -> Self {
+        Self { context, entry, unique }
+    }
+
+    /// Adds the record to the effects of the command.
+    pub(crate) fn add_to(mut self, effects: &mut Effects, now: Timestamp) {
+        for (name, from) in effects.replaced.drain(..) {
+            self.entry.replaces(&name, from);
+        }
+        let id = AuditId::from_parts(now, self.unique);
+        let change = record_change(now, &self.entry.record(id, &self.context));
+        effects.changes.set(change.table, change.key, change.value);
     }
 }

@@ -1,15 +1,17 @@
 //! Pure: the effects of a command: made durable first, then sent.
 
+use std::time::Duration;
+
 use postrider_channel::number_facts::NumberFacts;
+use postrider_domain::event::chain::{OtpChannel, TryStatus};
 use postrider_domain::{Event, LogEntry, MessageId, NumberId, PublicEvent, RequestId, Timestamp};
-use postrider_number::capacity::HandedOver;
+use postrider_number::HandedOver;
 use postrider_store::log::frame::FRAME_BYTES_MAX;
 
+use crate::core::message_status::{SettledOutcome, Waiter};
 use crate::core::otp::chain_plan::StepCall;
-use crate::core::otp::day_counts::Row;
-use crate::core::otp::figures::OtpFiguresAdded;
-use crate::core::view::Changes;
-use crate::core::waiters::{Settled, Waiter};
+use crate::core::otp::day_counts::CountRow;
+use crate::core::view::RecordChanges;
 
 /// Collects the effects of one command. The buffers are used again for the next one.
 #[derive(Debug, Default)]
@@ -21,11 +23,11 @@ pub struct Effects {
     /// The number of entries in `log`.
     pub(crate) log_count: u32,
     /// Changes of records, beside the balance.
-    pub(crate) changes: Changes,
+    pub(crate) changes: RecordChanges,
     /// The new balance, if it changed.
     pub(crate) credits: Option<u64>,
     /// Changed counts of one-time passwords, by day and calling code.
-    pub(crate) counted: Vec<Row>,
+    pub(crate) counted: Vec<CountRow>,
     /// A country calling code to which there are suspiciously many one-time passwords.
     pub(crate) suspected: Option<u16>,
     /// The numbers of one-time passwords sent and verified.
@@ -47,7 +49,7 @@ pub struct Effects {
     /// Callers that wait for the outcome of a message that was accepted.
     pub(crate) awaited: Vec<(MessageId, Waiter)>,
     /// Callers whose outcome is released once all of this is durable.
-    pub(crate) outcomes: Vec<(Waiter, Settled)>,
+    pub(crate) outcomes: Vec<(Waiter, SettledOutcome)>,
 }
 
 impl Effects {
@@ -111,8 +113,8 @@ impl Effects {
     }
 
     /// Sets counts to be written, in place of earlier ones of the same day and calling code.
-    pub(crate) fn count(&mut self, row: Row) {
-        let same = |known: &&mut Row| (known.0, known.1) == (row.0, row.1);
+    pub(crate) fn count(&mut self, row: CountRow) {
+        let same = |known: &&mut CountRow| (known.0, known.1) == (row.0, row.1);
         match self.counted.iter_mut().find(same) {
             Some(known) => *known = row,
             None => self.counted.push(row),
@@ -129,7 +131,7 @@ impl Effects {
     }
 
     /// Releases to a caller the outcome for which it waited.
-    pub(crate) fn resolve_waiter(&mut self, waiter: Waiter, settled: Settled) {
+    pub(crate) fn resolve_waiter(&mut self, waiter: Waiter, settled: SettledOutcome) {
         self.outcomes.push((waiter, settled));
     }
 
@@ -144,4 +146,13 @@ impl Effects {
         LogEntry { at, event }.encode_into(&mut self.log);
         self.log_count += 1;
     }
+}
+
+/// A command's contribution to the figures.
+#[derive(Debug, Default)]
+pub(crate) struct OtpFiguresAdded {
+    /// Steps that ended, with their known outcome.
+    pub(crate) tries: Vec<(OtpChannel, TryStatus)>,
+    /// The time between the start of a step and that of the next one.
+    pub(crate) failovers: Vec<Duration>,
 }

@@ -162,7 +162,7 @@ fn a_memory_is_written_to_a_snapshot_and_read_as_ever() {
 #[test]
 fn answers_under_an_idempotency_key_are_stored_as_ever() {
     use crate::broadcasts::BroadcastMade;
-    use crate::contacts::created::CreatedContact;
+    use crate::contacts::create::CreatedContact;
     use crate::messages::{MessageSent, MessageStatus};
     use postrider_broadcast::record::BroadcastStatus;
     use postrider_domain::BroadcastId;

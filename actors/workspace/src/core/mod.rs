@@ -1,7 +1,5 @@
 //! Pure: the rules of a workspace. A command and a moment go in; an answer and effects come out.
 
-pub mod audit;
-pub(crate) mod claims;
 pub mod command;
 pub mod effects;
 #[cfg(test)]
@@ -9,17 +7,13 @@ mod golden;
 pub mod hot;
 pub mod message_status;
 pub mod otp;
-pub mod pool;
 pub mod portfolio;
 pub mod quota;
-pub(crate) mod read_ahead;
 pub mod records;
+pub mod senders;
 pub mod settings;
-pub(crate) mod sticky;
-pub(crate) mod takeover;
 pub mod unsent;
 pub mod view;
-pub mod waiters;
 
 #[cfg(test)]
 mod tests;
@@ -41,16 +35,14 @@ use postrider_store::Table;
 use crate::core::effects::Effects;
 use crate::core::hot::HotState;
 use crate::core::otp::chain_plan::ChannelSetup;
-use crate::core::otp::code_templates::CodeTemplates;
-use crate::core::otp::day_counts::{Counted, DayCounts};
-use crate::core::otp::ended::{self, Ended};
-use crate::core::otp::ended_index;
+use crate::core::otp::day_counts::{CountedEvent, TodayCounts};
+use crate::core::otp::ended::EndedOtp;
 use crate::core::otp::extras::TestPhones;
+use crate::core::otp::languages::CodeTemplates;
 use crate::core::otp::requests::Otp;
-use crate::core::otp::retries;
-use crate::core::otp::{chain, chain_messages, chain_tries, inbound};
-use crate::core::pool::Pool;
+use crate::core::otp::{chain, delivery, ended, inbound};
 use crate::core::portfolio::FullNumbers;
+use crate::core::senders::pool::Pool;
 use crate::core::settings::{ChangeError, CreditsChange, Rules};
 
 /// The maximum of requests that one [`Core::tick`] handles, so that its events fit in a frame.
@@ -83,7 +75,7 @@ pub struct Core {
     /// Set if the number can send nothing without a template that its provider knows.
     pub(crate) needs_template: bool,
     /// The counts of today's one-time passwords.
-    pub(crate) otp_days: DayCounts,
+    pub(crate) otp_days: TodayCounts,
     /// The channels for codes beside the number.
     pub(crate) channels: ChannelSetup,
     /// The phones to which nothing is sent, with their codes.
@@ -108,7 +100,7 @@ impl Core {
     ///
     /// Returns whether there is more to do, which another call does.
     pub fn tick(&mut self, effects: &mut Effects) -> bool {
-        if retries::send_due(self, effects) || chain::drive(self, effects) {
+        if delivery::send_due_repeats(self, effects) || chain::continue_due(self, effects) {
             return true;
         }
         for _ in 0..TICK_MAX {
@@ -124,14 +116,14 @@ impl Core {
                 self.emit(otp.id, event, effects);
                 self.keep_ended(&otp, OtpStatus::Expired, effects);
                 if !self.hot.otps.extras.is_uncounted(otp.id) {
-                    self.count(otp.phone, Counted::Expired, effects);
+                    self.count(otp.phone, CountedEvent::Expired, effects);
                 }
             }
             if self.hot.otps.forgotten_at(&otp) <= self.hot.now() {
-                otp::delivery::give_up_unsent(self, *self.hot.otps.at(slot), effects);
+                delivery::give_up_unsent(self, *self.hot.otps.at(slot), effects);
                 self.hot.otps.remove(slot);
             } else {
-                self.hot.otps.await_oblivion(slot);
+                self.hot.otps.list_until_forgotten(slot);
             }
         }
         true
@@ -146,8 +138,8 @@ impl Core {
             .map(|(_, otp)| otp)
             .filter(|otp| otp.is_unsent())
             .filter_map(|otp| self.outbound(otp, MessageId::from_bytes(*otp.id.as_bytes())))
-            .chain(retries::under_way(self))
-            .chain(chain_messages::unsent(self))
+            .chain(delivery::repeats_under_way(self))
+            .chain(chain::unsent_messages(self))
             .collect()
     }
 
@@ -196,7 +188,7 @@ impl Core {
     }
 
     /// Counts what happens to a one-time password for this phone.
-    pub(crate) fn count(&mut self, phone: Phone, what: Counted, effects: &mut Effects) {
+    pub(crate) fn count(&mut self, phone: Phone, what: CountedEvent, effects: &mut Effects) {
         effects.count(self.otp_days.note(self.hot.now(), calling_code(phone), what));
     }
 
@@ -204,10 +196,10 @@ impl Core {
     pub(crate) fn keep_ended(&mut self, otp: &Otp, status: OtpStatus, effects: &mut Effects) {
         chain::end_newest(self, otp, effects);
         let sends = self.hot.otps.earlier.newest(otp.id);
-        let notes = chain_tries::notes_at_end(self, otp);
-        let ended = Ended::of(otp, sends, status, self.hot.now()).noted(notes.as_deref());
-        let ended = Ended { phone: inbound::phone_of(self, otp), ..ended };
-        for key in ended_index::keys(&self.id, otp.id, &ended) {
+        let notes = chain::notes_at_end(self, otp);
+        let ended = EndedOtp::of(otp, sends, status, self.hot.now()).noted(notes.as_deref());
+        let ended = EndedOtp { phone: inbound::phone_of(self, otp), ..ended };
+        for key in ended::index_keys(&self.id, otp.id, &ended) {
             effects.changes.set(Table::OtpIndex, key, Some(Vec::new()));
         }
         effects.changes.set(Table::Otps, ended::key(&self.id, otp.id), Some(ended.encode()));

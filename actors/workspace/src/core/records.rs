@@ -6,9 +6,6 @@
 //! All are in [`Table::Workspaces`] under `workspace id ‖ 0 ‖ name`. Profiles, numbers and facts
 //! are JSON, so that fields can be added; the balance is eight bytes.
 
-use serde::{Deserialize, Serialize};
-
-use crate::core::pool::Alone;
 use postrider_channel::number_facts::NumberFacts;
 use postrider_domain::event::chain::ChainStep;
 use postrider_domain::otp_text::OtpTexts;
@@ -17,6 +14,9 @@ use postrider_domain::{Destinations, LimitsOverride, NumberId, Timestamp, Worksp
 use postrider_number::record::{NumberInfo, NumberKind, Stored};
 use postrider_store::view::codec;
 use postrider_store::{Direction, StoreError, Table, View};
+use serde::{Deserialize, Serialize};
+
+use crate::core::senders::pool::Alone;
 
 /// A workspace's name and settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,9 +27,9 @@ pub struct Profile {
     pub created_at: Timestamp,
     /// Its own limits, where it has any.
     pub limits: LimitsOverride,
-    /// What carries one-time passwords, if it is not the default.
+    /// The template that carries one-time passwords, if it is not the default.
     pub otp_template: Option<TemplateName>,
-    /// Where one-time passwords may go.
+    /// The destinations to which one-time passwords may go.
     pub destinations: Destinations,
     /// The channels of codes whose request names none; empty: the chat-app channel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

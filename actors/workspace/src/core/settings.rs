@@ -8,7 +8,7 @@ use postrider_domain::template::{Misfit, TemplateName, TemplateStatus};
 use postrider_domain::{AdaptiveMode, Destinations, Limits, Prices, Timestamp, Unavailable};
 use postrider_number::record::NumberInfo;
 
-use crate::core::pool::Pool;
+use crate::core::senders::pool::Pool;
 
 /// The settings that a workspace's rules read.
 #[derive(Debug, Clone, Copy)]

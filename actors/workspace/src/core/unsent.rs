@@ -1,10 +1,17 @@
 //! Pure: the messages that a workspace has accepted and that the channel has not answered for.
+//!
+//! It owns their claims too. A number claims a message durably before it dispatches it. A message
+//! that is claimed and not settled after a crash may have been taken, so it is never dispatched
+//! again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use postrider_domain::{MessageId, NumberId, Timestamp};
+use postrider_domain::{Event, MessageId, NumberId, Timestamp};
+
+use crate::core::Core;
+use crate::core::effects::Effects;
 
 /// The time after its life for which a message is left to its number, which may be sending it.
 const GRACE: Duration = Duration::from_secs(3600);
@@ -98,6 +105,36 @@ impl UnsentMessages {
         let overdue = |(_, unsent): &(MessageId, Unsent)| unsent.give_up_at.plus(GRACE) <= now;
         self.iter().take_while(overdue).take(max).map(|(id, _)| id).collect()
     }
+}
+
+/// Releases the claims of `released`, which were surely not taken.
+pub(crate) fn release(core: &mut Core, released: &[MessageId], effects: &mut Effects) {
+    for id in released.iter().copied() {
+        if core.hot.messages.is_claimed(id) {
+            core.perform(Event::MessageReleased { id }, effects);
+        }
+    }
+}
+
+/// Claims `asked` for a number. Returns the messages that it may hand over once that is durable.
+///
+/// These are all that are not settled yet and that no other number has taken over.
+pub(crate) fn claim(
+    core: &mut Core,
+    number: NumberId,
+    mut asked: Vec<MessageId>,
+    effects: &mut Effects,
+) -> Vec<MessageId> {
+    let messages = &core.hot.messages;
+    asked.retain(|id| {
+        messages.contains(*id) && messages.number(*id).is_none_or(|own| own == number)
+    });
+    for id in asked.iter().copied() {
+        if !core.hot.messages.is_claimed(id) {
+            core.perform(Event::MessageClaimed { id }, effects);
+        }
+    }
+    asked
 }
 
 #[cfg(test)]

@@ -1,24 +1,27 @@
 //! Pure: records as commands see them: the committed ones, below pending changes.
+//!
+//! Records may be read for a command beside the actor, before its turn. A reader takes the number
+//! of the last commit first. The actor uses a record that was read unless it has changed it since.
+//! It sees its pending changes before, and it remembers the keys of durable ones while somebody
+//! reads. Without that memory no record read ahead counts, and the actor reads itself.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use hashbrown::HashMap;
-
-use postrider_store::GroupNumber;
-use postrider_store::{StoreError, Table, View};
-
-use crate::core::read_ahead::{ReadAhead, Recent};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_store::{GroupNumber, StoreError, Table, View};
 
 /// Changes of records by table and key; `None` deletes.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
+pub(crate) struct RecordChanges {
     tables: HashMap<Table, HashMap<Vec<u8>, Option<Vec<u8>>>>,
     bytes: usize,
 }
 
-impl Changes {
+impl RecordChanges {
     pub(crate) fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
@@ -72,7 +75,7 @@ pub(crate) struct Pending {
 
 impl Pending {
     /// Notes changes that were put into `group`.
-    pub(crate) fn submitted(&mut self, group: GroupNumber, changes: &mut Changes) {
+    pub(crate) fn submitted(&mut self, group: GroupNumber, changes: &mut RecordChanges) {
         for (table, key, value) in changes.drain() {
             self.order.push_back((group, table, key.clone()));
             self.tables.entry(table).or_default().insert(key, (group, value));
@@ -107,16 +110,16 @@ impl Pending {
 
 /// The records of one workspace, with pending changes.
 #[derive(Clone, Copy)]
-pub(crate) struct Records<'a> {
+pub(crate) struct RecordView<'a> {
     pub(crate) store: &'a dyn View,
     pub(crate) pending: &'a Pending,
     /// The keys of recent changes.
-    pub(crate) recent: &'a Recent,
+    pub(crate) recent: &'a RecentChanges,
     /// Counts the records that the command reads from the store.
     pub(crate) reads: &'a Cell<usize>,
 }
 
-impl Records<'_> {
+impl RecordView<'_> {
     /// Returns a record, from those read ahead if that copy counts.
     pub(crate) fn get(
         &self,
@@ -141,6 +144,235 @@ pub fn unreadable(error: StoreError) -> Unavailable {
     Unavailable::because(UnavailableReason::Storage)
 }
 
+/// The maximum of keys that are remembered of a workspace.
+const REMEMBERED_MAX: usize = 8192;
+
+/// The state that a workspace's readers and its actor share.
+#[derive(Debug, Default)]
+pub(crate) struct ReadingAhead {
+    /// Readers whose commands are not over.
+    readers: AtomicUsize,
+    /// The number of commits that the actors have seen.
+    commits: AtomicU64,
+}
+
+impl ReadingAhead {
+    /// Starts the memory of a new actor; records that were read before it count no more.
+    pub(crate) fn restart(&self) -> RecentChanges {
+        let floor = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
+        RecentChanges { floor, ..RecentChanges::default() }
+    }
+
+    /// Starts to read. Records that are read from now on count until the returned value is dropped.
+    pub(crate) fn begin(self: &Arc<Self>) -> Reading {
+        self.readers.fetch_add(1, Ordering::SeqCst);
+        Reading { of: Arc::clone(self), since: self.commits.load(Ordering::SeqCst) }
+    }
+}
+
+/// A reader that reads, or has a command carried out with its records.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    of: Arc<ReadingAhead>,
+    since: u64,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.of.readers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The keys of recent durable changes.
+#[derive(Debug, Default)]
+pub(crate) struct RecentChanges {
+    /// The first commit that counts: records read before it do not.
+    floor: u64,
+    order: VecDeque<(u64, Table, Vec<u8>)>,
+    last: HashMap<Table, HashMap<Vec<u8>, u64>>,
+}
+
+impl RecentChanges {
+    /// Takes a durable group. `keys` visits its changed keys, which are remembered if somebody
+    /// reads.
+    pub(crate) fn committed(
+        &mut self,
+        reading: &ReadingAhead,
+        keys: impl FnOnce(&mut dyn FnMut(Table, Vec<u8>)),
+    ) {
+        let commit = reading.commits.load(Ordering::SeqCst) + 1;
+        if reading.readers.load(Ordering::SeqCst) == 0 {
+            keys(&mut |_, _| {});
+            // A reader that came meanwhile has the number of an earlier commit.
+            if !self.order.is_empty() {
+                *self = Self::default();
+            }
+            self.floor = commit;
+        } else {
+            keys(&mut |table, key| self.remember(commit, table, key));
+        }
+        reading.commits.store(commit, Ordering::SeqCst);
+    }
+
+    fn remember(&mut self, commit: u64, table: Table, key: Vec<u8>) {
+        self.last.entry(table).or_default().insert(key.clone(), commit);
+        self.order.push_back((commit, table, key));
+        if self.order.len() <= REMEMBERED_MAX {
+            return;
+        }
+        if let Some((of, table, key)) = self.order.pop_front() {
+            self.floor = self.floor.max(of);
+            if let Some(last) = self.last.get_mut(&table)
+                && last.get(&key) == Some(&of)
+            {
+                last.remove(&key);
+            }
+        }
+    }
+
+    /// Returns whether a record is unchanged since a reader started after the commit `since`.
+    fn is_unchanged(&self, since: u64, table: Table, key: &[u8]) -> bool {
+        let changed = self.last.get(&table).and_then(|last| last.get(key));
+        since >= self.floor && changed.is_none_or(|changed| *changed <= since)
+    }
+}
+
+/// Records that were read beside the actor.
+#[derive(Debug)]
+pub(crate) struct ReadAhead {
+    reading: Reading,
+    records: RecordChanges,
+}
+
+impl ReadAhead {
+    /// Returns an unchanged record that was read; the outer `None` if the actor must read it.
+    pub(crate) fn get(
+        &self,
+        recent: &RecentChanges,
+        table: Table,
+        key: &[u8],
+    ) -> Option<Option<&[u8]>> {
+        let found = self.records.get(table, key)?;
+        recent.is_unchanged(self.reading.since, table, key).then_some(found)
+    }
+}
+
+/// Reads records, each once, and keeps them for a command.
+pub(crate) struct Reader<'a> {
+    store: &'a dyn View,
+    ahead: ReadAhead,
+}
+
+impl<'a> Reader<'a> {
+    /// Returns a reader of committed records, at least as new as when `reading` started.
+    pub(crate) fn new(store: &'a dyn View, reading: Reading) -> Self {
+        Self { store, ahead: ReadAhead { reading, records: RecordChanges::default() } }
+    }
+
+    /// Returns the store, for what the command does not read itself.
+    pub(crate) const fn store(&self) -> &'a dyn View {
+        self.store
+    }
+
+    /// Reads a record that the command may read.
+    ///
+    /// # Errors
+    /// [`StoreError`]: the store cannot be read.
+    pub(crate) fn get(
+        &mut self,
+        table: Table,
+        key: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        if let Some(known) = self.ahead.records.get(table, &key) {
+            return Ok(known.map(<[u8]>::to_vec));
+        }
+        let value = self.store.get(table, &key)?;
+        self.ahead.records.set(table, key, value.clone());
+        Ok(value)
+    }
+
+    /// Returns the records that were read.
+    pub(crate) fn done(self) -> ReadAhead {
+        self.ahead
+    }
+}
+
+#[cfg(test)]
+mod read_ahead_tests {
+    use super::*;
+    use postrider_store::{Change, Group, MemoryStore, Store};
+
+    const KEY: &[u8] = b"a";
+    const TABLE: Table = Table::Meta;
+
+    /// Reads one record beside an actor that has this memory.
+    fn read(reading: &Arc<ReadingAhead>, store: &MemoryStore) -> ReadAhead {
+        let mut reader = Reader::new(store, reading.begin());
+        reader.get(TABLE, KEY.to_vec()).unwrap();
+        reader.done()
+    }
+
+    fn commit(recent: &mut RecentChanges, reading: &ReadingAhead, key: &[u8]) {
+        recent.committed(reading, |visit| visit(TABLE, key.to_vec()));
+    }
+
+    #[test]
+    fn what_was_read_counts_until_it_is_changed() {
+        let (reading, store) = (Arc::new(ReadingAhead::default()), MemoryStore::new());
+        let mut recent = reading.restart();
+        store.commit(Group::new(None, &[Change::put(TABLE, KEY, [1])])).unwrap();
+        commit(&mut recent, &reading, KEY);
+        let first = read(&reading, &store);
+        assert_eq!(first.get(&recent, TABLE, KEY), Some(Some(&[1][..])));
+        assert_eq!(first.get(&recent, TABLE, b"b"), None, "nobody read it");
+        commit(&mut recent, &reading, b"b");
+        assert_eq!(first.get(&recent, TABLE, KEY), Some(Some(&[1][..])));
+        commit(&mut recent, &reading, KEY);
+        assert_eq!(first.get(&recent, TABLE, KEY), None);
+        assert!(read(&reading, &store).get(&recent, TABLE, KEY).is_some());
+    }
+
+    #[test]
+    fn what_nobody_remembers_does_not_count() {
+        let (reading, store) = (Arc::new(ReadingAhead::default()), MemoryStore::new());
+        let mut recent = reading.restart();
+        // The reader has its number, and the actor does not know of it yet.
+        let late = Reading { of: Arc::clone(&reading), since: 1 };
+        reading.readers.fetch_add(1, Ordering::SeqCst);
+        let late = Reader::new(&store, late);
+        reading.readers.store(0, Ordering::SeqCst);
+        commit(&mut recent, &reading, b"b");
+        reading.readers.store(1, Ordering::SeqCst);
+        let mut late = late;
+        late.get(TABLE, KEY.to_vec()).unwrap();
+        assert_eq!(late.done().get(&recent, TABLE, KEY), None);
+        // More commits than are remembered.
+        let before = read(&reading, &store);
+        for number in 0..=REMEMBERED_MAX {
+            commit(&mut recent, &reading, &number.to_be_bytes());
+        }
+        assert_eq!(before.get(&recent, TABLE, KEY), None);
+        assert!(recent.last[&TABLE].len() <= REMEMBERED_MAX);
+        // A read beside an actor before this one.
+        let before = read(&reading, &store);
+        let recent = reading.restart();
+        assert_eq!(before.get(&recent, TABLE, KEY), None);
+        assert_eq!(read(&reading, &store).get(&recent, TABLE, KEY), Some(None));
+    }
+
+    #[test]
+    fn memory_is_freed_when_nobody_reads() {
+        let reading = Arc::new(ReadingAhead::default());
+        let mut recent = reading.restart();
+        let held = reading.begin();
+        commit(&mut recent, &reading, KEY);
+        assert_eq!(recent.order.len(), 1);
+        drop(held);
+        commit(&mut recent, &reading, KEY);
+        assert!(recent.order.is_empty() && recent.last.is_empty());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,7 +381,7 @@ mod tests {
     fn a_change_is_seen_until_its_group_is_durable_and_a_later_one_longer() {
         let mut pending = Pending::default();
         let change = |key: &[u8], value: Option<&[u8]>| {
-            let mut changes = Changes::default();
+            let mut changes = RecordChanges::default();
             changes.set(Table::Meta, key.to_vec(), value.map(<[u8]>::to_vec));
             changes
         };

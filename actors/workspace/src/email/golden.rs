@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use super::outgoing::{Queued, Record};
+use super::outgoing::{MailRecord, QueuedMail};
 use super::*;
 use crate::messages::{MessageError, MessageStatus};
 use postrider_domain::SenderNotes;
@@ -12,7 +12,7 @@ use postrider_domain::golden::{AT, Sheet, UNIQUE};
 fn a_mail_is_stored_as_ever() {
     let address = Email::new("Ann@example.com").unwrap();
     let error = MessageError { reason: "refused".into(), code: Some(550), details: "no".into() };
-    let mail = Record {
+    let mail = MailRecord {
         to: address.clone(),
         subject: "Re: Hé".into(),
         text: "Hi".into(),
@@ -29,7 +29,8 @@ fn a_mail_is_stored_as_ever() {
     sheet.text("mail key", &mail_key(&workspace, id));
     sheet.json("mail", &mail);
     sheet.text("queue key", &queue_key(&workspace, id));
-    sheet.json("queued", &Queued { handed: true, next_at: AT, failures: 2, why: "busy".into() });
+    sheet
+        .json("queued", &QueuedMail { handed: true, next_at: AT, failures: 2, why: "busy".into() });
     sheet.text("known key", &known_key(&workspace, "<a@example.com>"));
     sheet.text("address key", &address_key(&workspace, &address));
     sheet.is(expect![[r#"

@@ -9,30 +9,27 @@
 //! [`Table::MailQueue`](postrider_store::Table::MailQueue) has `workspace ‖ 0 ‖ message` for each
 //! mail that has not left.
 
-mod deletion;
 #[cfg(test)]
 mod golden;
-mod mailer;
 mod outgoing;
 mod receive;
-mod reply;
 mod secret;
 
-pub use receive::ReceiveMailError;
-pub use secret::EmailChannel;
-pub use secret::resealed;
+use postrider_domain::fold::fold;
+use postrider_domain::{ConversationId, Email, MessageId, WorkspaceId};
+use postrider_store::view::codec;
+use postrider_store::{StoreError, Table};
+use sha2::{Digest, Sha256};
+
+use crate::conversations::{Direction, Written};
+use crate::email::outgoing::MailRecord;
+use crate::sweep::{Look, RecordKeys};
 
 #[cfg(any(test, feature = "testing"))]
 pub use outgoing::claim;
-
-pub(crate) use deletion::{address_of, beside, is_waiting, of_mail};
-pub(crate) use outgoing::outcome_of;
-pub(crate) use reply::reply;
-
-use sha2::{Digest, Sha256};
-
-use postrider_domain::fold::fold;
-use postrider_domain::{Email, MessageId, WorkspaceId};
+pub(crate) use outgoing::{outcome_of, reply};
+pub use receive::ReceiveMailError;
+pub use secret::{EmailChannel, resealed};
 
 fn key(workspace: &WorkspaceId, kind: u8, rest: &[u8]) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, kind], rest].concat()
@@ -55,4 +52,62 @@ fn mail_key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
 
 fn queue_key(workspace: &WorkspaceId, id: MessageId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], id.as_bytes()].concat()
+}
+
+/// Returns the records of a mail besides its conversation, to be deleted; another message has none.
+///
+/// Without them a mail that has not left is not sent any more.
+pub(crate) fn records_with_conversation(
+    look: &Look<'_>,
+    of: ConversationId,
+    id: MessageId,
+    written: &Written,
+) -> Result<RecordKeys, StoreError> {
+    let mut keys = records_with_message(look, id, written)?;
+    if let Some(mail) = &written.mail {
+        keys.extend(address_record(look, of, &mail.address)?);
+    }
+    Ok(keys)
+}
+
+/// Does the same if the conversation stays, with the owners of addresses.
+pub(crate) fn records_with_message(
+    look: &Look<'_>,
+    id: MessageId,
+    written: &Written,
+) -> Result<RecordKeys, StoreError> {
+    let mut keys = Vec::new();
+    if written.kind != "email" {
+        return Ok(keys);
+    }
+    if let Some(mail) = &written.mail {
+        keys.push((Table::Mails, known_key(look.workspace, &mail.message_id)));
+    }
+    if written.direction == Direction::Out {
+        let key = mail_key(look.workspace, id);
+        let record = look.store.get(Table::Mails, &key)?;
+        if let Some(record) = record {
+            let record: MailRecord = codec::decode(&record)?;
+            keys.push((Table::Mails, known_key(look.workspace, &record.message_id)));
+            keys.push((Table::Mails, key));
+        }
+        keys.push((Table::MailQueue, queue_key(look.workspace, id)));
+    }
+    Ok(keys)
+}
+
+/// Returns whether a message is a mail that has not left.
+pub(crate) fn is_waiting(look: &Look<'_>, id: MessageId) -> Result<bool, StoreError> {
+    Ok(look.store.get(Table::MailQueue, &queue_key(look.workspace, id))?.is_some())
+}
+
+/// Returns the record that binds an address to this conversation, if it still does.
+pub(crate) fn address_record(
+    look: &Look<'_>,
+    of: ConversationId,
+    address: &Email,
+) -> Result<Option<(Table, Vec<u8>)>, StoreError> {
+    let key = address_key(look.workspace, address);
+    let kept = look.store.get(Table::Mails, &key)?;
+    Ok(kept.is_some_and(|kept| kept == of.as_bytes()).then_some((Table::Mails, key)))
 }

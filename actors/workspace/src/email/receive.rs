@@ -2,10 +2,9 @@
 
 use crate::Workspace;
 use crate::contacts::{Contact, ContactFilter, NewContact, create, find_contact, place_of};
-use crate::conversations;
 use crate::conversations::{
-    Conversation, ConversationStatus, Direction, InboxCounts, MailKnownBy, MailThread, Written,
-    by_mail,
+    self, Conversation, ConversationStatus, Direction, InboxCounts, MailKnownBy, MailThread,
+    Written, by_mail,
 };
 use crate::core::command::{Command, Context};
 use postrider_channel::email::inbound::InboundMail;
@@ -74,14 +73,16 @@ impl Workspace {
         // found; then there are two, which is allowed.
         let filter = ContactFilter::search(Some(mail.from.as_str()));
         let page = self.contacts(filter, 0, LOOKED_AT).await?;
-        let same = |contact: &&Contact| contact.email.as_ref().is_some_and(|it| is(it, &mail.from));
+        let same = |contact: &&Contact| {
+            contact.email.as_ref().is_some_and(|it| is_same_address(it, &mail.from))
+        };
         let contact = page.contacts.iter().rev().find(same).map(|contact| contact.id);
         self.perform(TakeMail { mail, contact }).await
     }
 }
 
 /// Returns whether two addresses are the same except for case.
-fn is(one: &Email, other: &Email) -> bool {
+fn is_same_address(one: &Email, other: &Email) -> bool {
     fold(one.as_str()) == fold(other.as_str())
 }
 
@@ -104,11 +105,12 @@ impl Command for TakeMail {
         // The sender's clock may be ahead of ours.
         mail.at = mail.at.min(context.now());
         let id = mail.id();
-        let (old, contact) = match thread(context, &mail)? {
+        let (old, contact) = match find_thread(context, &mail)? {
             Some((conversation, contact)) => (Some(conversation), contact),
-            None => of_contact(context, &mail, contact, id)?,
+            None => contact_of(context, &mail, contact, id)?,
         };
-        let (conversation, opens) = written(context, old.as_ref(), &contact, &mail, id)?;
+        let (conversation, opens) =
+            add_to_conversation(context, old.as_ref(), &contact, &mail, id)?;
         if opens {
             conversations::emit(
                 context,
@@ -127,7 +129,7 @@ impl Command for TakeMail {
 }
 
 /// Finds the conversation of a mail: that of a mail which it answers, or of its address.
-fn thread(
+fn find_thread(
     context: &Context<'_>,
     mail: &InboundMail,
 ) -> Result<Option<(Conversation, Contact)>, Unavailable> {
@@ -146,14 +148,16 @@ fn thread(
 }
 
 /// Returns the contact with the mail's address, created if there is none, and its conversation.
-fn of_contact(
+fn contact_of(
     context: &mut Context<'_>,
     mail: &InboundMail,
     contact: Option<ContactId>,
     id: MessageId,
 ) -> Result<(Option<Conversation>, Contact), Unavailable> {
     let found = contact.map(|contact| find_contact(context, contact)).transpose()?.flatten();
-    let same = |contact: &Contact| contact.email.as_ref().is_some_and(|it| is(it, &mail.from));
+    let same = |contact: &Contact| {
+        contact.email.as_ref().is_some_and(|it| is_same_address(it, &mail.from))
+    };
     if let Some(contact) = found.filter(same) {
         return Ok((by_mail(context, place_of(contact.id))?, contact));
     }
@@ -170,7 +174,7 @@ fn of_contact(
 }
 
 /// Adds the mail to its conversation. Returns the changed one, and whether it was not open.
-fn written(
+fn add_to_conversation(
     context: &mut Context<'_>,
     old: Option<&Conversation>,
     contact: &Contact,
@@ -200,7 +204,7 @@ fn written(
         media: None,
         content: None,
     };
-    let counted = conversations::moved(context, &Vec::from_iter(old), &[&new])?;
+    let counted = conversations::moved_counts(context, &Vec::from_iter(old), &[&new])?;
     conversations::note_inbox(context, &InboxCounts::one_received(opens))?.write(context);
     Ok((conversations::note(context, old, new, id, &written, counted), opens))
 }

@@ -23,7 +23,7 @@ pub struct EmailChannel {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct SecretRecord {
     secret: Sealed,
     created_at: Timestamp,
 }
@@ -63,7 +63,7 @@ impl Workspace {
     /// [`Unavailable`] when the store cannot be read.
     pub async fn email_channel(&self) -> Result<Option<EmailChannel>, Unavailable> {
         let found = self.read(read).await?;
-        Ok(found.map(|Record { created_at, .. }| EmailChannel { created_at }))
+        Ok(found.map(|SecretRecord { created_at, .. }| EmailChannel { created_at }))
     }
 
     /// Returns the secret that signs mails, if the channel is open.
@@ -79,7 +79,7 @@ impl Workspace {
     }
 }
 
-fn read(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<Record>, StoreError> {
+fn read(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<SecretRecord>, StoreError> {
     let found = store.get(Table::Mails, &secret_key(workspace))?;
     found.map(|json| codec::decode(&json)).transpose()
 }
@@ -90,9 +90,11 @@ pub fn resealed(
     workspace: &WorkspaceId,
     keys: &MasterKeys,
 ) -> Result<Option<Change>, StoreError> {
-    let Some(Record { secret, created_at }) = read(store, workspace)? else { return Ok(None) };
+    let Some(SecretRecord { secret, created_at }) = read(store, workspace)? else {
+        return Ok(None);
+    };
     Ok(secret.resealed(keys, &place(workspace)).map(|secret| {
-        let record = Record { secret, created_at };
+        let record = SecretRecord { secret, created_at };
         Change::put(Table::Mails, secret_key(workspace), codec::encode(&record))
     }))
 }
@@ -107,7 +109,9 @@ impl Command for SetSecret {
     fn carry_out(self, context: &mut Context<'_>) -> Result<Timestamp, Unavailable> {
         let (key, created_at) = (secret_key(&context.core.id), context.now());
         match self.0 {
-            Some(secret) => context.put_json(Table::Mails, key, &Record { secret, created_at }),
+            Some(secret) => {
+                context.put_json(Table::Mails, key, &SecretRecord { secret, created_at })
+            }
             None => context.delete(Table::Mails, key),
         }
         Ok(created_at)

@@ -18,7 +18,7 @@ fn answers_are_stored_as_ever() {
     sheet.text("part", &key.part(1).record_key(&workspace));
     let by_time = [&AT.as_millis().to_be_bytes(), &*key.name()].concat();
     sheet.text("by time", &record_key(&workspace, b't', &by_time));
-    let record = Record { fingerprint: key.fingerprint, at: AT, answer: b"answer".to_vec() };
+    let record = AnswerRecord { fingerprint: key.fingerprint, at: AT, answer: b"answer".to_vec() };
     sheet.postcard("record", &record);
     sheet.bytes("fingerprint about a thing", &key.about(b"id").fingerprint);
     sheet.is(expect![[r#"
@@ -35,5 +35,5 @@ fn answers_are_stored_as_ever() {
             6e73776572
         fingerprint about a thing: 45eac9270213d1450b2bc9a238ffcf71833f425e4f8bdd56dec59f5fa05c2d52
     "#]]);
-    assert_eq!(decoded::<Record>(&encoded(&record)).unwrap().answer, b"answer");
+    assert_eq!(decoded::<AnswerRecord>(&encoded(&record)).unwrap().answer, b"answer");
 }

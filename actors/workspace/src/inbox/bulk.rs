@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use crate::Workspace;
-use crate::contacts::chosen::{Chosen, ChosenContacts, chosen, count, places_of};
+use crate::contacts::filter::{ChosenContacts, ChosenPlaces, choose, chosen_count, chosen_places};
 use crate::contacts::{Contact, put_changed, record};
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::{quota, records};
-use crate::inbox::delete_contact::remove;
+use crate::inbox::contact_changes::remove_contact;
 use crate::services::Services;
 
 /// The number of chunks of 64 contacts in a part.
@@ -60,9 +60,9 @@ pub enum ChangeContactsError {
 
 /// A part of a change of contacts.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Part {
+struct ChangePart {
     change: ContactsChange,
-    chosen: Chosen,
+    chosen: ChosenPlaces,
 }
 
 impl Workspace {
@@ -75,20 +75,20 @@ impl Workspace {
         whom: ChosenContacts,
         change: ContactsChange,
     ) -> Result<usize, ChangeContactsError> {
-        let chosen = self.scan(move |store, workspace| chosen(store, workspace, &whom)).await?;
-        let contacts = count(&chosen);
+        let chosen = self.scan(move |store, workspace| choose(store, workspace, &whom)).await?;
+        let contacts = chosen_count(&chosen);
         if contacts > 0 {
-            self.perform(Begin { chosen, change, unique: random::unique() }).await?;
-            self.go_on_with_changes();
+            self.perform(BeginChanges { chosen, change, unique: random::unique() }).await?;
+            self.continue_changes();
         }
         Ok(contacts)
     }
 
     /// Carries out the waiting parts, one after the other.
-    fn go_on_with_changes(&self) {
+    fn continue_changes(&self) {
         let turn = Arc::clone(&self.slot.watching.changes);
         let shared = Arc::downgrade(&self.shared);
-        let background = Background { shared, id: self.slot.id.clone() };
+        let background = ChangeWorker { shared, id: self.slot.id.clone() };
         drop(tokio::spawn(async move {
             // The task that gets the turn does all waiting parts, in the order of their arrival.
             let _turn = turn.lock().await;
@@ -101,13 +101,13 @@ fn prefix(workspace: &WorkspaceId) -> Vec<u8> {
     record::prefix(workspace, b'b')
 }
 
-struct Begin {
-    chosen: Chosen,
+struct BeginChanges {
+    chosen: ChosenPlaces,
     change: ContactsChange,
     unique: u128,
 }
 
-impl Command for Begin {
+impl Command for BeginChanges {
     type Answer = ();
     type Error = ChangeContactsError;
 
@@ -130,7 +130,7 @@ impl Command for Begin {
         let moment = context.now().as_millis().to_be_bytes();
         for (number, chosen) in parts.enumerate() {
             let key = [&*prefix, &moment, &unique.to_be_bytes(), &(number as u64).to_be_bytes()];
-            let part = Part { change: change.clone(), chosen: chosen.to_vec() };
+            let part = ChangePart { change: change.clone(), chosen: chosen.to_vec() };
             context.put_json(Table::Contacts, key.concat(), &part);
         }
         Ok(())
@@ -138,9 +138,9 @@ impl Command for Begin {
 }
 
 /// Deletes the record of a part that is done.
-struct End(Vec<u8>);
+struct EndPart(Vec<u8>);
 
-impl Command for End {
+impl Command for EndPart {
     type Answer = ();
     type Error = Unavailable;
 
@@ -194,7 +194,7 @@ impl Command for DeleteAt {
     const FOOTPRINT: Footprint = Footprint::Ends;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
-        at_place(context, self.0)?.map_or(Ok(()), |contact| remove(context, &contact))
+        at_place(context, self.0)?.map_or(Ok(()), |contact| remove_contact(context, &contact))
     }
 }
 
@@ -204,34 +204,34 @@ fn at_place(context: &Context<'_>, place: u64) -> Result<Option<Contact>, Unavai
 
 /// The work in the background. It does not keep the engine running.
 #[derive(Clone)]
-struct Background {
+struct ChangeWorker {
     shared: Weak<Services>,
     id: WorkspaceId,
 }
 
 /// The engine or the workspace has stopped, or is stopping.
-struct Stopped;
+struct EngineStopped;
 
-impl Background {
+impl ChangeWorker {
     async fn run(&self) {
-        while let Ok(Some((key, part))) = self.first().await {
+        while let Ok(Some((key, part))) = self.first_part().await {
             let change = Arc::new(part.change);
             let mut under_way = JoinSet::new();
-            for place in places_of(&part.chosen) {
-                if under_way.len() == AT_ONCE && !goes_on(under_way.join_next().await) {
+            for place in chosen_places(&part.chosen) {
+                if under_way.len() == AT_ONCE && !can_continue(under_way.join_next().await) {
                     return;
                 }
                 let (background, change) = (self.clone(), Arc::clone(&change));
                 under_way.spawn(async move { background.change(place, change).await });
             }
             while let Some(ended) = under_way.join_next().await {
-                if !goes_on(Some(ended)) {
+                if !can_continue(Some(ended)) {
                     return;
                 }
             }
             let end = |workspace: Workspace| {
                 let key = key.clone();
-                async move { workspace.perform(End(key)).await }
+                async move { workspace.perform(EndPart(key)).await }
             };
             if self.insist("a part", end).await.is_err() {
                 return;
@@ -239,12 +239,12 @@ impl Background {
         }
     }
 
-    async fn first(&self) -> Result<Option<(Vec<u8>, Part)>, Stopped> {
-        let read = |workspace: Workspace| async move { workspace.read(first).await };
+    async fn first_part(&self) -> Result<Option<(Vec<u8>, ChangePart)>, EngineStopped> {
+        let read = |workspace: Workspace| async move { workspace.read(first_part).await };
         Ok(self.insist("what is to be changed", read).await?.flatten())
     }
 
-    async fn change(&self, place: u64, change: Arc<ContactsChange>) -> Result<(), Stopped> {
+    async fn change(&self, place: u64, change: Arc<ContactsChange>) -> Result<(), EngineStopped> {
         let step = |workspace: Workspace| {
             let change = Arc::clone(&change);
             async move {
@@ -262,7 +262,7 @@ impl Background {
         &self,
         what: &str,
         step: impl Fn(Workspace) -> F,
-    ) -> Result<Option<T>, Stopped>
+    ) -> Result<Option<T>, EngineStopped>
     where
         F: Future<Output = Result<T, Unavailable>>,
     {
@@ -273,7 +273,7 @@ impl Background {
                 Err(why) => why,
             };
             if why.reason == UnavailableReason::Draining {
-                return Err(Stopped);
+                return Err(EngineStopped);
             }
             // Only a failure of the records themselves may be permanent.
             tries += u32::from(why.reason == UnavailableReason::Storage);
@@ -286,20 +286,23 @@ impl Background {
         }
     }
 
-    fn workspace(&self) -> Result<Workspace, Stopped> {
-        let shared = self.shared.upgrade().ok_or(Stopped)?;
-        let slot = shared.workspaces.slot(&self.id).ok_or(Stopped)?;
+    fn workspace(&self) -> Result<Workspace, EngineStopped> {
+        let shared = self.shared.upgrade().ok_or(EngineStopped)?;
+        let slot = shared.workspaces.slot(&self.id).ok_or(EngineStopped)?;
         Ok(Workspace::new(shared, slot))
     }
 }
 
 /// Returns whether the work can continue after a task has ended this way.
-fn goes_on(ended: Option<Result<Result<(), Stopped>, tokio::task::JoinError>>) -> bool {
-    !matches!(ended, Some(Ok(Err(Stopped)) | Err(_)))
+fn can_continue(ended: Option<Result<Result<(), EngineStopped>, tokio::task::JoinError>>) -> bool {
+    !matches!(ended, Some(Ok(Err(EngineStopped)) | Err(_)))
 }
 
 /// Returns the first part.
-fn first(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<(Vec<u8>, Part)>, StoreError> {
+fn first_part(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+) -> Result<Option<(Vec<u8>, ChangePart)>, StoreError> {
     let mut found = None;
     let (prefix, way) = (prefix(workspace), Direction::Forward);
     store.scan(Table::Contacts, &prefix, None, way, &mut |key, value| {
@@ -317,16 +320,16 @@ pub fn resume(shared: &Arc<Services>) {
         let waiting = tokio::task::spawn_blocking(move || {
             let mut ids = records::all_ids(store.as_ref())?;
             // A workspace with unreadable records is skipped; its readers get the error.
-            ids.retain(|id| first(store.as_ref(), id).is_ok_and(|part| part.is_some()));
+            ids.retain(|id| first_part(store.as_ref(), id).is_ok_and(|part| part.is_some()));
             Ok::<_, StoreError>(ids)
         });
         match waiting.await {
             Ok(Ok(ids)) => {
                 for id in ids {
                     if let Ok(workspace) =
-                        (Background { shared: Weak::clone(&shared), id }).workspace()
+                        (ChangeWorker { shared: Weak::clone(&shared), id }).workspace()
                     {
-                        workspace.go_on_with_changes();
+                        workspace.continue_changes();
                     }
                 }
             }
@@ -348,7 +351,7 @@ mod tests {
         let tags = |texts: &[&str]| Tags::new(texts.iter()).unwrap();
         let change =
             ContactsChange { add_tags: tags(&["vip"]), remove_tags: tags(&[]), delete: false };
-        let part = Part { change, chosen: vec![(0, 5), (7, u64::MAX)] };
+        let part = ChangePart { change, chosen: vec![(0, 5), (7, u64::MAX)] };
         let mut sheet = Sheet::default();
         sheet.text("prefix", &prefix(&"acme".parse().unwrap()));
         sheet.json("part", &part);

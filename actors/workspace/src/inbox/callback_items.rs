@@ -1,4 +1,4 @@
-//! The contents of a callback, item by item.
+//! The contents of a callback, item by item, and the keys by which repeated messages are known.
 
 use std::collections::VecDeque;
 
@@ -9,9 +9,17 @@ use postrider_channel::callback::{
 };
 use postrider_channel::cloud_api::items::FieldNumber;
 use postrider_channel::number_facts::NumberFacts;
-use postrider_domain::{NumberId, Phone, Timestamp};
+use postrider_domain::{MessageId, NumberId, Phone, Timestamp, WorkspaceId};
 
-use crate::broadcasts::reply_attribution::LiveBroadcasts;
+use crate::broadcasts::replies::LiveBroadcasts;
+
+/// Returns the key by which a message that a callback repeats is known, or the prefix of all.
+///
+/// The keys are in [`Table::Received`](postrider_store::Table::Received).
+pub(super) fn received_key(workspace: &WorkspaceId, id: Option<MessageId>) -> Vec<u8> {
+    let id = id.as_ref().map_or(&[][..], |id| id.as_bytes());
+    [workspace.as_str().as_bytes(), &[0], id].concat()
+}
 
 /// One item of a callback.
 pub(super) enum Item {
@@ -27,7 +35,7 @@ pub(super) enum Item {
 }
 
 /// An item, with the field that it is counted under, if there is one.
-pub(super) type Counted = (Option<FieldNumber>, Item);
+pub(super) type FieldItem = (Option<FieldNumber>, Item);
 
 /// Returns the items of a callback's parts in the order of processing, and the ignored items.
 ///
@@ -36,7 +44,7 @@ pub(super) fn in_order(
     number: NumberId,
     parts: Vec<(Option<FieldNumber>, Callback)>,
     pace_set: Option<u32>,
-) -> (VecDeque<Counted>, Vec<IgnoredItems>) {
+) -> (VecDeque<FieldItem>, Vec<IgnoredItems>) {
     let (mut items, mut after, mut ignored) = (VecDeque::new(), Vec::new(), Vec::new());
     let mut of_people = Vec::new();
     let mut inbound = Vec::new();
@@ -72,7 +80,7 @@ impl Item {
     ///
     /// The response to a message has already reported it as sent. A change of components only has
     /// its template listed again.
-    pub(super) fn is_said_again(&self) -> bool {
+    pub(super) fn may_repeat(&self) -> bool {
         match self {
             Self::Report(_, it) => {
                 it.status == Progress::Sent && !matches!(it.origin, Origin::Broadcast { .. })
@@ -83,7 +91,7 @@ impl Item {
     }
 
     /// Returns whether it is a message about another one, which must be looked up.
-    pub(super) fn speaks_of_another(&self) -> bool {
+    pub(super) fn is_about_another(&self) -> bool {
         matches!(self, Self::Inbound(_, inbound) if inbound.about.is_some())
     }
 
@@ -113,7 +121,7 @@ pub(super) fn up_to<'a>(
 
 /// A message whose possible originals must be looked up beside the actor, as it may be a reply.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct PossibleReply {
     /// The writer's phone.
     pub(super) phone: Phone,
     /// The time of writing.

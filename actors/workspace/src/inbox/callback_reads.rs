@@ -3,38 +3,41 @@
 //! It follows the reads of the processing, and need not be complete. The actor itself reads records
 //! that were left out or changed meanwhile, within its bound.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
-
 use postrider_broadcast::record::{WINDOW, counts_key, record_key, window_key};
 use postrider_channel::Origin;
 use postrider_channel::callback::{Inbound, StatusUpdate};
-use postrider_domain::{MessageId, NumberId, PartyId, Phone, Timestamp, WorkspaceId};
+use postrider_domain::{
+    ConversationId, MessageId, NumberId, PartyId, Phone, Timestamp, WorkspaceId,
+};
 use postrider_number::record::NumberInfo;
 use postrider_store::view::codec;
-use postrider_store::{StoreError, Table, View};
+use postrider_store::{Direction as Order, StoreError, Table, View};
+use serde::Deserialize;
 
-use crate::broadcasts;
-use crate::broadcasts::reply_attribution::LiveBroadcasts;
-use crate::broadcasts::reply_lookup::{Found, look_up};
-use crate::contacts::{self, Contact, known_names, record};
-use crate::conversations;
-use crate::core::read_ahead::{ReadAhead, Reader, Reading};
+use crate::broadcasts::replies::{LiveBroadcasts, ReplyLookup, look_up};
+use crate::contacts::{Contact, known_names, record};
+use crate::conversations::Direction;
+use crate::conversations::record::messages_prefix;
 use crate::core::records;
-use crate::inbox::callback_items::{Item, Wanted};
+use crate::core::view::{ReadAhead, Reader, Reading};
+use crate::inbox::callback_items::{Item, PossibleReply, received_key};
 use crate::inbox::phone_aliases;
-use crate::inbox::received::received_key;
-use crate::inbox::spoken_of;
 use crate::messages::index::called_by_channel;
 use crate::messages::{MessageState, service_window};
-use crate::suppressions;
+use crate::{broadcasts, contacts, conversations, suppressions};
 
 /// The time in which a person may answer a message of a broadcast, or react to it.
 const NAMED_FOR: Duration = Duration::from_secs(31 * 24 * 3600);
 
 /// A longer text is not a word by which somebody opts out.
 const WORD_BYTES_MAX: usize = 64;
+
+/// The maximum number of a conversation's newest messages that are searched for another one.
+const LOOKED_AT_MAX: usize = 32;
 
 /// The records that were read for a command.
 #[derive(Debug)]
@@ -47,7 +50,7 @@ pub(super) struct CallbackReads {
 #[derive(Debug, Default)]
 pub(super) struct Replies {
     pub(super) live: LiveBroadcasts,
-    found: HashMap<(Phone, Timestamp), Found>,
+    found: HashMap<(Phone, Timestamp), ReplyLookup>,
     /// The messages that others are about, by the provider's ids of the others.
     about: HashMap<Box<str>, MessageId>,
 }
@@ -66,7 +69,7 @@ impl Replies {
     /// Returns the result of the look-up for a message by this phone at that moment.
     ///
     /// `None` if it has not been looked up.
-    pub(super) fn of(&self, phone: Phone, at: Timestamp) -> Option<&Found> {
+    pub(super) fn of(&self, phone: Phone, at: Timestamp) -> Option<&ReplyLookup> {
         self.found.get(&(phone, at))
     }
 }
@@ -80,7 +83,7 @@ pub(super) fn read<'a>(
     reading: Reading,
     now: Timestamp,
     items: impl Iterator<Item = &'a Item>,
-    wanted: Option<Wanted>,
+    wanted: Option<PossibleReply>,
 ) -> Result<CallbackReads, StoreError> {
     let wanted_of = wanted.as_ref().map(|wanted| (wanted.phone, wanted.at));
     let live = match wanted {
@@ -203,7 +206,7 @@ impl Reads<'_> {
                 let (reader, workspace) = (&mut self.reader, self.workspace);
                 let of = conversations::read_ahead(reader, workspace, contact.place())?;
                 if let (None, Some(of)) = (found, of) {
-                    found = spoken_of::find((reader.store(), workspace), of, name)?;
+                    found = reply_target((reader.store(), workspace), of, name)?;
                 }
             }
         }
@@ -337,4 +340,56 @@ fn is_of(name: &PartyId, contact: &Contact) -> bool {
         PartyId::Phone(phone) => contact.phone == Some(*phone),
         PartyId::User(id) => contact.ids().any(|known| known == id),
     }
+}
+
+/// The fields of a message that are read, whatever else it has.
+#[derive(Deserialize)]
+struct MessageNames {
+    direction: Direction,
+    #[serde(default)]
+    provider_id: Option<Box<str>>,
+}
+
+/// Returns the message of a conversation that another one answers or reacts to.
+///
+/// Its channel names it by an id of its own. The index of messages has those of the workspace's
+/// own; for others, and those to another name of the same person, the newest messages of the
+/// conversation are looked through. One that is not found, or cannot be read, is not named.
+///
+/// # Errors
+/// [`StoreError`]: the store cannot be read.
+fn reply_target(
+    (store, workspace): (&dyn View, &WorkspaceId),
+    conversation: ConversationId,
+    name: &str,
+) -> Result<Option<MessageId>, StoreError> {
+    // Numbers of the sandbox have no names of their own.
+    let own = name.parse::<MessageId>().ok();
+    let prefix = messages_prefix(workspace, conversation);
+    let (mut looked_at, mut found, mut ours) = (0, None, Vec::new());
+    store.scan(Table::Conversations, &prefix, None, Order::Backward, &mut |key, row| {
+        looked_at += 1;
+        let id = key.last_chunk().map(|id| MessageId::from_bytes(*id));
+        if let Some((id, Ok(it))) = id.zip(Some(codec::decode::<MessageNames>(row))) {
+            let is_it = own == Some(id) || it.provider_id.as_deref() == Some(name);
+            found = Some(id).filter(|_| is_it);
+            ours.extend(Some(id).filter(|_| it.direction == Direction::Out));
+        }
+        match found.is_none() && looked_at < LOOKED_AT_MAX {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    })?;
+    for id in ours {
+        if found.is_some() {
+            break;
+        }
+        let state = match MessageState::read(store, workspace, id) {
+            Err(error @ StoreError::Failed(_)) => return Err(error),
+            read => read.ok().flatten(),
+        };
+        let is_it = state.is_some_and(|state| state.provider_id.as_deref() == Some(name));
+        found = Some(id).filter(|_| is_it);
+    }
+    Ok(found)
 }

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-
 use postrider_broadcast::FanoutMessage;
 use postrider_broadcast::record::{Record, WINDOW};
 use postrider_channel::callback::{
@@ -12,26 +11,23 @@ use postrider_channel::callback::{
 };
 use postrider_channel::cloud_api::items::{FieldNumber, ItemOutcome};
 use postrider_channel::{Failure, FailureClass, Origin};
+use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{BroadcastId, MediaId, NumberId, PartyId, PartyNames, Phone, Timestamp};
 
-use crate::broadcasts::reply_attribution::LiveBroadcasts;
+use crate::broadcasts::replies::LiveBroadcasts;
 use crate::contacts::known_names;
 use crate::core::command::{Command, Context};
 use crate::core::view::unreadable;
-use crate::counts_under_way::CountsUnderWay;
-use crate::inbox::author;
-use crate::inbox::callback_items::{self, Counted, Item, Wanted};
-use crate::inbox::callback_reads::{self, CallbackReads, Replies};
-use crate::inbox::identity;
-use crate::inbox::identity_change;
-use crate::inbox::inbound_messages;
-use crate::inbox::number_facts;
-use crate::inbox::number_troubles::{fault, ignored, others_of_account};
-use crate::inbox::phone_aliases;
-use crate::suppressions::{Choice, chose};
+use crate::inbox::callback_items::{FieldItem, Item, PossibleReply};
+use crate::inbox::callback_reads::{CallbackReads, Replies};
+use crate::inbox::number_facts::{emit_fault, emit_ignored, others_of_account};
+use crate::inbox::{
+    callback_items, callback_reads, identity, inbound_messages, number_facts, phone_aliases,
+};
+use crate::services::CountsUnderWay;
+use crate::suppressions::{Choice, note_choice};
 use crate::templates::{sync as template_sync, update as template_update};
 use crate::{Workspace, broadcasts, messages, otp};
-use postrider_domain::unavailable::Unavailable;
 
 /// The maximum work of the items in one command, as other commands need their turn too.
 ///
@@ -90,12 +86,12 @@ impl Workspace {
             let counting = Arc::clone(&self.shared.counting);
             let reads_ahead = rest.len() > READ_IN_ACTOR_MAX
                 || wanted.is_some()
-                || rest.iter().any(|(_, it)| it.speaks_of_another());
+                || rest.iter().any(|(_, it)| it.is_about_another());
             let (items, ahead) = match reads_ahead {
                 true => self.read_ahead(rest, wanted).await?,
                 false => (rest, None),
             };
-            let taken = self.perform(Take { items, ahead, counting }).await?;
+            let taken = self.perform(TakeItems { items, ahead, counting }).await?;
             for ((field, outcome), items) in taken.counts {
                 self.shared.callback_items.add(field, outcome, items);
             }
@@ -110,9 +106,9 @@ impl Workspace {
     /// Reads the records that the first of these items need, beside the actor.
     async fn read_ahead(
         &self,
-        items: VecDeque<Counted>,
-        wanted: Option<Wanted>,
-    ) -> Result<(VecDeque<Counted>, Option<CallbackReads>), Unavailable> {
+        items: VecDeque<FieldItem>,
+        wanted: Option<PossibleReply>,
+    ) -> Result<(VecDeque<FieldItem>, Option<CallbackReads>), Unavailable> {
         let (reading, now) = (self.slot.reading_ahead.begin(), self.shared.clock.now());
         let read = self.read(move |store, workspace| {
             let first = callback_items::up_to(items.iter().map(|(_, it)| it), WORK_MAX);
@@ -123,7 +119,7 @@ impl Workspace {
     }
 
     /// Notifies the other actors of the committed changes.
-    fn follow_up(&self, number: NumberId, news: News) {
+    fn follow_up(&self, number: NumberId, news: CallbackNews) {
         let shared = &self.shared;
         if let Some(fault) = news.fault {
             for beside in news.stop_too {
@@ -145,30 +141,30 @@ impl Workspace {
 }
 
 /// Processes items from the front, as many as fit in a commit.
-struct Take {
-    items: VecDeque<Counted>,
+struct TakeItems {
+    items: VecDeque<FieldItem>,
     /// The records that were read for them.
     ahead: Option<CallbackReads>,
     /// The counts that need reports on messages of broadcasts.
     counting: Arc<CountsUnderWay>,
 }
 
-/// The outcome of [`Take`].
-struct Taken {
+/// The outcome of [`TakeItems`].
+struct CallbackOutcome {
     /// The remaining items.
-    rest: VecDeque<Counted>,
+    rest: VecDeque<FieldItem>,
     /// The number of items by field and outcome.
     counts: HashMap<(FieldNumber, ItemOutcome), u64>,
     /// The message to look up beside the actor before the next item can be processed.
-    wanted: Option<Wanted>,
-    news: News,
+    wanted: Option<PossibleReply>,
+    news: CallbackNews,
     /// The reason why the last item failed, if it did: then it and the rest must be repeated.
     done: Result<(), Unavailable>,
 }
 
 /// The changes that other actors must learn once they are durable.
 #[derive(Default)]
-struct News {
+struct CallbackNews {
     /// The reason why the number's account cannot send, if a new report says so.
     fault: Option<Failure>,
     /// The other numbers that the fault keeps from sending.
@@ -185,20 +181,20 @@ struct News {
     templates_outdated: bool,
 }
 
-impl Command for Take {
-    type Answer = Taken;
+impl Command for TakeItems {
+    type Answer = CallbackOutcome;
     type Error = Unavailable;
 
-    fn carry_out(self, context: &mut Context<'_>) -> Result<Taken, Unavailable> {
+    fn carry_out(self, context: &mut Context<'_>) -> Result<CallbackOutcome, Unavailable> {
         let Self { items, ahead, counting } = self;
-        let (counts, news) = (HashMap::new(), News::default());
-        let mut taken = Taken { rest: items, counts, wanted: None, news, done: Ok(()) };
+        let (counts, news) = (HashMap::new(), CallbackNews::default());
+        let mut taken = CallbackOutcome { rest: items, counts, wanted: None, news, done: Ok(()) };
         let mut replies = None;
         if let Some(ahead) = ahead {
             context.ahead = Some(ahead.records);
             replies = Some(ahead.replies);
         }
-        taken.done = taken.take_some(context, &counting, &mut replies);
+        taken.done = taken.take_items(context, &counting, &mut replies);
         if taken.news.templates_outdated {
             taken.done = taken.done.and(template_sync::want(context));
         }
@@ -206,9 +202,9 @@ impl Command for Take {
     }
 }
 
-impl Taken {
+impl CallbackOutcome {
     /// Processes as many items from the front as fit in a commit, up to the first that fails.
-    fn take_some(
+    fn take_items(
         &mut self,
         context: &mut Context<'_>,
         counting: &CountsUnderWay,
@@ -225,14 +221,14 @@ impl Taken {
                 let known = known_replies(context, replies)?;
                 if let Some((phone, at)) = not_looked_up(context, it, known)? {
                     let live = replies.take().unwrap_or_default().live;
-                    self.wanted = Some(Wanted { phone, at, live });
+                    self.wanted = Some(PossibleReply { phone, at, live });
                     break;
                 }
             }
             let Some((field, item)) = self.rest.pop_front() else { break };
-            let (before, is_said_again) = (context.effects.bytes(), item.is_said_again());
+            let (before, may_repeat) = (context.effects.bytes(), item.may_repeat());
             take_item(context, item, (counting, replies.as_ref()), &mut self.news)?;
-            let is_new = is_said_again || context.effects.bytes() > before;
+            let is_new = may_repeat || context.effects.bytes() > before;
             let outcome = if is_new { ItemOutcome::Taken } else { ItemOutcome::Repeated };
             if let Some(field) = field {
                 *self.counts.entry((field, outcome)).or_default() += 1;
@@ -246,7 +242,7 @@ fn take_item(
     context: &mut Context<'_>,
     item: Item,
     (counting, replies): (&CountsUnderWay, Option<&Replies>),
-    news: &mut News,
+    news: &mut CallbackNews,
 ) -> Result<(), Unavailable> {
     match item {
         Item::Report(number, it) => {
@@ -262,9 +258,9 @@ fn take_item(
             }
         }
         Item::Inbound(number, it) => {
-            news.files.extend(inbound_messages::take(context, number, &it, replies)?);
+            news.files.extend(inbound_messages::take_message(context, number, &it, replies)?);
         }
-        Item::IdentityChange(number, it) => identity_change::take(context, number, &it)?,
+        Item::IdentityChange(number, it) => identity::take_change(context, number, &it)?,
         Item::Facts(number, it, pace_set) => {
             number_facts::learn(context, number, &it, pace_set)?;
         }
@@ -272,10 +268,10 @@ fn take_item(
             if it.of_account {
                 news.stop_too.extend(others_of_account(context, number));
             }
-            news.concerns_number(fault(context, number, it));
+            news.concerns_number(emit_fault(context, number, it));
         }
-        Item::Ignored(number, it) => ignored(context, number, it),
-        Item::Choice(it) => choose(context, &it)?,
+        Item::Ignored(number, it) => emit_ignored(context, number, it),
+        Item::Choice(it) => record_choice(context, &it)?,
         Item::Template(number, update) => {
             news.templates_outdated |= template_update::apply(context, number, &update)?;
         }
@@ -308,13 +304,13 @@ fn not_looked_up(
     if replies.live.is_empty() {
         return Ok(None);
     }
-    let phone = author::phone_of(context, inbound)?;
+    let phone = inbound_messages::author_phone(context, inbound)?;
     Ok(phone
         .map(|phone| (phone, inbound.at))
         .filter(|(phone, at)| replies.of(*phone, *at).is_none()))
 }
 
-impl News {
+impl CallbackNews {
     /// Records a failure that may concern more than its message.
     fn concerns_number(&mut self, failure: Failure) {
         match failure.class {
@@ -326,7 +322,7 @@ impl News {
 }
 
 /// Stores a person's choice about marketing, for all names by which they are known.
-fn choose(context: &mut Context<'_>, chosen: &MarketingChoice) -> Result<(), Unavailable> {
+fn record_choice(context: &mut Context<'_>, chosen: &MarketingChoice) -> Result<(), Unavailable> {
     let phone = chosen.parties.iter().find_map(PartyId::phone);
     let id = chosen.parties.iter().find_map(PartyId::user_id);
     if let Some((phone, id)) = phone.zip(id) {
@@ -335,13 +331,13 @@ fn choose(context: &mut Context<'_>, chosen: &MarketingChoice) -> Result<(), Una
     let choice = if chosen.wanted { Choice::Resumed } else { Choice::Stopped };
     // The choice follows a change of names that was delivered first.
     let names = PartyNames { phone, user_id: id.cloned() };
-    let now = known_names::later(context, names, chosen.at)?.parties();
+    let now = known_names::current_names(context, names, chosen.at)?.parties();
     let names = [&chosen.parties[..], &now].concat();
     let proven = identity::proven_names(context, &names)?;
     for party in identity::everything_of(context, &names)? {
         // Anybody may write a phone into a contact: that opts nobody in again.
         if !chosen.wanted || identity::is_theirs(context, &proven, &party)? {
-            chose(context, &party, choice, chosen.at)?;
+            note_choice(context, &party, choice, chosen.at)?;
         }
     }
     Ok(())
@@ -351,12 +347,12 @@ fn report(
     context: &mut Context<'_>,
     number: NumberId,
     update: &StatusUpdate,
-    news: &mut News,
+    news: &mut CallbackNews,
 ) -> Result<(), Unavailable> {
     let StatusUpdate { origin, status, at, to, provider_id, .. } = update;
     let (to, written_at) = match *origin {
         Origin::Otp { request_id, number: message } => {
-            otp::refused::report(context, (request_id, message), number, (status, *at))?;
+            otp::report(context, (request_id, message), number, (status, *at))?;
             let to = context.core.known(request_id).map(|otp| otp.phone.into());
             (to, request_id.timestamp())
         }
@@ -370,11 +366,11 @@ fn report(
             (to.map(PartyId::from), broadcast.timestamp())
         }
     };
-    learn(context, number, (to, update), written_at)
+    learn_names(context, number, (to, update), written_at)
 }
 
 /// Learns the provider's names of the recipient of a message, which was accepted at `at`.
-fn learn(
+fn learn_names(
     context: &mut Context<'_>,
     number: NumberId,
     (to, update): (Option<PartyId>, &StatusUpdate),

@@ -22,7 +22,7 @@ use crate::conversations::record::{
 const SLICE_MAX: usize = 250;
 
 /// Deletes a conversation whose contact is deleted. Its messages are deleted later.
-pub(crate) fn forget(context: &mut Context<'_>, conversation: &Conversation) {
+pub(crate) fn forget_conversation(context: &mut Context<'_>, conversation: &Conversation) {
     delete(context, conversation);
     // The sequence is that of the event log, which reports each deleted contact.
     let sequence = context.log_next.to_be_bytes();
@@ -33,14 +33,18 @@ pub(crate) fn forget(context: &mut Context<'_>, conversation: &Conversation) {
 
 /// Returns whether committed messages are left of conversations whose contact was deleted.
 pub fn any_deleted(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
-    first(store, &prefix(workspace, b'g'), &[]).map(|found| found.is_some())
+    first_record(store, &prefix(workspace, b'g'), &[]).map(|found| found.is_some())
 }
 
 /// A record's key and value.
-type Row = (Vec<u8>, Vec<u8>);
+type StoredRow = (Vec<u8>, Vec<u8>);
 
 /// Returns the first record at or after a key.
-fn first(store: &dyn View, prefix: &[u8], from: &[u8]) -> Result<Option<Row>, StoreError> {
+fn first_record(
+    store: &dyn View,
+    prefix: &[u8],
+    from: &[u8],
+) -> Result<Option<StoredRow>, StoreError> {
     let mut found = None;
     let from = from.starts_with(prefix).then_some(from);
     store.scan(Table::Conversations, prefix, from, Order::Forward, &mut |key, value| {
@@ -58,7 +62,7 @@ pub(crate) fn of_deleted(
     cursor: &mut SweepCursor,
 ) -> Result<RecordKeys, StoreError> {
     let marks = marks(look.workspace);
-    let Some((key, address)) = first(look.store, &marks, &cursor.from)? else {
+    let Some((key, address)) = first_record(look.store, &marks, &cursor.from)? else {
         // A later mark lies before this key, and the next round reaches it.
         cursor.pass(&[&*marks, &[0xff; 9]].concat());
         cursor.rest_until(NEVER);
@@ -82,14 +86,14 @@ pub(crate) fn of_deleted(
         }
         let address = std::str::from_utf8(&address).ok().filter(|address| !address.is_empty());
         if let Some(address) = address.and_then(|address| Email::new(address).ok()) {
-            keys.extend(email::address_of(look, id, &address)?);
+            keys.extend(email::address_record(look, id, &address)?);
         }
         cursor.pass(&key);
         keys.push((Table::Conversations, key));
     }
     for (key, message, row) in rows {
         let written: Written = codec::decode(&row)?;
-        keys.extend(email::beside(look, id, message, &written)?);
+        keys.extend(email::records_with_conversation(look, id, message, &written)?);
         if let (Direction::In, Some(file)) = (written.direction, &written.media) {
             keys.extend(media::records(look.store, look.workspace, file.media_id)?);
         }
@@ -100,14 +104,14 @@ pub(crate) fn of_deleted(
 }
 
 /// A message's key, its id and its record.
-type MessageRow = (Vec<u8>, MessageId, Vec<u8>);
+type DeletedMessage = (Vec<u8>, MessageId, Vec<u8>);
 
 /// Returns some messages of a deleted conversation from a key on; none after the first note.
 fn messages_of(
     look: &Look<'_>,
     id: ConversationId,
     from: &[u8],
-) -> Result<Vec<MessageRow>, StoreError> {
+) -> Result<Vec<DeletedMessage>, StoreError> {
     let (mut rows, prefix) = (Vec::new(), messages_prefix(look.workspace, id));
     if !from.is_empty() && !from.starts_with(&prefix) {
         return Ok(rows);

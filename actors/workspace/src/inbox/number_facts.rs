@@ -1,7 +1,9 @@
-//! The facts that the channel reports about the workspace's numbers.
+//! The channel's reports about the workspace's numbers: facts, errors and ignored items.
 
+use postrider_channel::Failure;
+use postrider_channel::callback::{ChannelFault, IgnoredItems};
 use postrider_channel::number_facts::{FactChange, NumberFacts};
-use postrider_domain::event::number::NumberChangedData;
+use postrider_domain::event::number::{ChannelErrorData, ChannelIgnoredData, NumberChangedData};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{EventData, NumberId};
 use postrider_number::record::NumberInfo;
@@ -44,7 +46,7 @@ pub(crate) fn learn(
             false => continue,
         };
         let key = facts_key(&context.core.id, info.id);
-        let known = known(context, &key)?;
+        let known = stored_facts(context, &key)?;
         let mut facts = known.clone();
         let changes = facts.learn(said);
         if facts != known {
@@ -62,7 +64,7 @@ pub(crate) fn learn(
 ///
 /// An unreadable record counts as none: the channel will report the facts again, and its callbacks
 /// must not wait for that.
-fn known(context: &Context<'_>, key: &[u8]) -> Result<NumberFacts, Unavailable> {
+fn stored_facts(context: &Context<'_>, key: &[u8]) -> Result<NumberFacts, Unavailable> {
     let Some(record) = context.get(Table::Workspaces, key)? else {
         return Ok(NumberFacts::default());
     };
@@ -97,4 +99,36 @@ pub(crate) fn emit(
 ) {
     let data = NumberChangedData { number_id, field, previous, value };
     effects.emit(now, EventData::NumberChanged(data));
+}
+
+/// Emits an error of a number without a message. Returns the failure.
+pub(super) fn emit_fault(
+    context: &mut Context<'_>,
+    number_id: NumberId,
+    fault: ChannelFault,
+) -> Failure {
+    let ChannelFault { failure, title, .. } = fault;
+    let (error_code, details) = (failure.code, failure.details.clone());
+    tracing::warn!(
+        workspace = %context.core.id, number = %number_id, code = error_code,
+        "the channel reports an error of a number"
+    );
+    let data = ChannelErrorData { number_id, error_code, title, details };
+    context.effects.emit(context.now(), EventData::ChannelError(data));
+    failure
+}
+
+/// Returns the other numbers of a number's account.
+pub(super) fn others_of_account(context: &Context<'_>, number: NumberId) -> Vec<NumberId> {
+    let account = |it: &NumberInfo| it.account.as_ref().map(|it| it.account_id.clone());
+    let own = context.connected.iter().find(|it| it.id == number).and_then(account);
+    let others = context.connected.iter().filter(|it| it.id != number);
+    others.filter(|it| own.is_some() && account(it) == own).map(|it| it.id).collect()
+}
+
+/// Emits the items that were ignored.
+pub(super) fn emit_ignored(context: &mut Context<'_>, number_id: NumberId, items: IgnoredItems) {
+    let IgnoredItems { field, reason, count } = items;
+    let data = ChannelIgnoredData { number_id, field, reason: reason.as_str(), count };
+    context.effects.emit(context.now(), EventData::ChannelIgnored(data));
 }

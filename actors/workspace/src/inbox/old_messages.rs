@@ -82,7 +82,7 @@ fn records(look: &Look<'_>, rows: Vec<(Vec<u8>, Vec<u8>)>) -> Result<RecordKeys,
         if written.direction == Direction::Out && email::is_waiting(look, id)? {
             continue;
         }
-        keys.extend(email::of_mail(look, id, &written)?);
+        keys.extend(email::records_with_message(look, id, &written)?);
         keys.push((Table::Conversations, key));
     }
     Ok(keys)

@@ -13,19 +13,18 @@
 
 use std::ops::ControlFlow;
 
-use sha2::{Digest, Sha256};
-
+use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{NumberId, PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{StoreError, Table};
+use sha2::{Digest, Sha256};
 
-use crate::broadcasts::reply_lookup;
+use crate::broadcasts::replies;
 use crate::contacts::known_names;
 use crate::core::command::Context;
-use crate::core::read_ahead::Reader;
+use crate::core::view::Reader;
 use crate::core::view::unreadable;
 use crate::messages::service_window;
 use crate::{contacts, suppressions};
-use postrider_domain::unavailable::Unavailable;
 
 /// The maximum number of a phone's names that are read: it has one or two.
 const NAMES_MAX: usize = 16;
@@ -115,7 +114,7 @@ pub(crate) fn learn(
 }
 
 /// The names of a phone.
-pub(crate) struct Names {
+pub(crate) struct PhoneNames {
     phone: Phone,
     /// The provider's names of it.
     known_as: Vec<Phone>,
@@ -124,7 +123,7 @@ pub(crate) struct Names {
 }
 
 /// Returns the names of a phone, as far as they are committed.
-pub(crate) fn of(context: &Context<'_>, phone: Phone) -> Result<Names, Unavailable> {
+pub(crate) fn names_of(context: &Context<'_>, phone: Phone) -> Result<PhoneNames, Unavailable> {
     let written_to = written_to(context, phone)?;
     let mut known_as = Vec::new();
     let prefix = name_key(&context.core.id, phone, None);
@@ -133,12 +132,12 @@ pub(crate) fn of(context: &Context<'_>, phone: Phone) -> Result<Names, Unavailab
         known_as.extend(name.and_then(|name| Phone::from_digits(name).ok()));
         if known_as.len() < NAMES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    Ok(Names { phone, known_as, written_to })
+    Ok(PhoneNames { phone, known_as, written_to })
 }
 
 /// Deletes the names of a phone, and its owner's windows: its contact is deleted.
-pub(crate) fn forget(context: &mut Context<'_>, names: &Names) {
-    let Names { phone, known_as, written_to } = names;
+pub(crate) fn forget_phone(context: &mut Context<'_>, names: &PhoneNames) {
+    let PhoneNames { phone, known_as, written_to } = names;
     let workspace = context.core.id.clone();
     forget_name(context, &(*phone).into());
     for name in known_as {
@@ -159,21 +158,21 @@ pub(crate) fn forget_name(context: &mut Context<'_>, name: &PartyId) {
     context.put(Table::Aliases, key, now.to_vec());
     known_names::forget(context, name);
     if let PartyId::Phone(phone) = name {
-        let key = reply_lookup::phone_key(&context.core.id, &phone.key_bytes());
+        let key = replies::phone_key(&context.core.id, &phone.key_bytes());
         context.delete(Table::Analytics, key);
     }
     service_window::forget_all(context, name);
 }
 
 /// The writer of a message.
-pub(crate) struct Writer {
+pub(crate) struct MessageWriter {
     /// The phone that the workspace knows them by.
     pub(crate) phone: Phone,
     /// Their other phone, if there is one.
     pub(crate) other: Option<Phone>,
 }
 
-impl Writer {
+impl MessageWriter {
     /// Returns all their phones, the one that the workspace knows them by last.
     pub(crate) fn phones(&self) -> Vec<PartyId> {
         self.other.into_iter().chain([self.phone]).map(PartyId::from).collect()
@@ -183,15 +182,15 @@ impl Writer {
 /// Returns the person whom the provider calls `from`.
 ///
 /// It is the phone that was written to, unless only `from` is in a contact.
-pub(crate) fn writer(context: &Context<'_>, from: Phone) -> Result<Writer, Unavailable> {
+pub(crate) fn writer(context: &Context<'_>, from: Phone) -> Result<MessageWriter, Unavailable> {
     let Some(phone) = written_to(context, from)? else {
-        return Ok(Writer { phone: from, other: None });
+        return Ok(MessageWriter { phone: from, other: None });
     };
     let has_contact = |phone| contacts::holder(context, phone).map(|holder| holder.is_some());
     Ok(if has_contact(from)? && !has_contact(phone)? {
-        Writer { phone: from, other: Some(phone) }
+        MessageWriter { phone: from, other: Some(phone) }
     } else {
-        Writer { phone, other: Some(from) }
+        MessageWriter { phone, other: Some(from) }
     })
 }
 

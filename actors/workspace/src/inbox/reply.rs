@@ -1,21 +1,59 @@
-//! Replying in a conversation, by message or by mail.
+//! Replies in a conversation by message or by mail, and the time until which they may be free text.
 
 use postrider_channel::Failure;
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{ConversationId, Email, EventData, MessageId, PartyId, SenderNotes};
+use postrider_domain::{
+    ConversationId, Email, EventData, MessageId, PartyId, SenderNotes, Timestamp, WorkspaceId,
+};
+use postrider_number::record::NumberInfo;
 use postrider_runtime::random;
+use postrider_store::{StoreError, View};
 
-use crate::Workspace;
 use crate::contacts::{Contact, known_names};
-use crate::conversations::change::{answered, find_with_contact, once_answered};
-use crate::conversations::{Conversation, emit, find, put};
+use crate::conversations::change::{answered_counts, find_with_contact, once_answered};
+use crate::conversations::{Conversation, ConversationView, emit, find, put};
 use crate::core::command::{Command, Context, Footprint};
-use crate::email;
+use crate::core::records;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use crate::messages::service_window;
 use crate::messages::{
     MessageContent, MessageSent, ReplyError, Send, SendMessage, SendMessageError, Uploaded,
+    service_window,
 };
+use crate::{Workspace, email};
+
+/// The time until which a conversation may be answered with free text.
+///
+/// It is read where a reply reads it: in the open service windows of all connected numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyWindow {
+    /// Always, as by e-mail.
+    Always,
+    /// Until this moment, which may have passed.
+    Until(Timestamp),
+    /// Not until the contact writes.
+    Closed,
+}
+
+impl ReplyWindow {
+    /// Returns whether it is open at a moment.
+    #[must_use]
+    pub fn is_open(self, now: Timestamp) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Until(end) => now < end,
+            Self::Closed => false,
+        }
+    }
+
+    /// Returns the time at which it closes, or has closed.
+    #[must_use]
+    pub const fn closes_at(self) -> Option<Timestamp> {
+        match self {
+            Self::Until(end) => Some(end),
+            Self::Always | Self::Closed => None,
+        }
+    }
+}
 
 impl Workspace {
     /// Writes to the contact of a conversation. An open conversation then waits for the contact.
@@ -37,7 +75,7 @@ impl Workspace {
     ) -> Result<Replayable<MessageSent>, IdempotentError<ReplyError>> {
         let key = key.map(|key| key.about(id.as_bytes()));
         let mail_from = self.shared.mailer.from().cloned();
-        let reply = |refused| Reply {
+        let reply = |refused| SendReply {
             id,
             content: content.clone(),
             answers,
@@ -65,9 +103,27 @@ impl Workspace {
         };
         self.perform(Idempotent { key, command: reply(refused) }).await
     }
+
+    /// Returns the time until which each of these conversations may be answered with free text.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn reply_windows(
+        &self,
+        of: &[ConversationView],
+    ) -> Result<Vec<ReplyWindow>, Unavailable> {
+        let names = |(conversation, contact): &ConversationView| {
+            (is_by_mail(conversation), contact.names().parties())
+        };
+        let asked: Vec<_> = of.iter().map(names).collect();
+        if asked.iter().all(|(by_mail, names)| *by_mail || names.is_empty()) {
+            return Ok(asked.iter().map(|(by_mail, _)| without_number(*by_mail)).collect());
+        }
+        self.read(move |store, workspace| windows_of(store, workspace, &asked)).await
+    }
 }
 
-struct Reply {
+struct SendReply {
     id: ConversationId,
     content: MessageContent,
     answers: Option<MessageId>,
@@ -79,7 +135,7 @@ struct Reply {
     refused: Option<Failure>,
 }
 
-impl Command for Reply {
+impl Command for SendReply {
     type Answer = MessageSent;
     type Error = ReplyError;
 
@@ -100,7 +156,7 @@ impl Command for Reply {
             return email::reply(context, of, contact.phone, reply, unique, mail_from.as_ref());
         }
         let to = recipient(context, &conversation, &contact)?.ok_or(ReplyError::NoPhone)?;
-        let counted = answered(context, &conversation)?;
+        let counted = answered_counts(context, &conversation)?;
         let message = SendMessage { to, content, answers, notes, from: None };
         let through = conversation.number;
         let send = Send { message, through, unique, waiter: None, refused };
@@ -143,4 +199,33 @@ fn recipient(
     };
     let is_only_id = has_written(&id)? && !has_written(&phone)?;
     Ok(Some(if is_only_id { id } else { phone }))
+}
+
+const fn is_by_mail(conversation: &Conversation) -> bool {
+    conversation.mail.is_some()
+}
+
+const fn without_number(by_mail: bool) -> ReplyWindow {
+    if by_mail { ReplyWindow::Always } else { ReplyWindow::Closed }
+}
+
+fn windows_of(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    asked: &[(bool, Vec<PartyId>)],
+) -> Result<Vec<ReplyWindow>, StoreError> {
+    let numbers = records::load(store, workspace)?.map(|found| found.numbers).unwrap_or_default();
+    let lines: Vec<_> = numbers.iter().map(NumberInfo::line).collect();
+    let window = |(by_mail, names): &(bool, Vec<PartyId>)| {
+        if *by_mail || names.is_empty() {
+            return Ok(without_number(*by_mail));
+        }
+        // A reply goes to one of the names, to which the person has written.
+        let mut latest = None;
+        for name in names {
+            latest = latest.max(service_window::latest_end(store, workspace, &lines, name)?);
+        }
+        Ok(latest.map_or(ReplyWindow::Closed, ReplyWindow::Until))
+    };
+    asked.iter().map(window).collect()
 }

@@ -16,10 +16,10 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// The maximum number of a workspace's counts; those of removed numbers make room.
 const COUNTS_MAX: usize = 4096;
 
-type Key = (NumberId, &'static str, IgnoredReason);
+type IgnoredKey = (NumberId, &'static str, IgnoredReason);
 
 #[derive(Debug, Clone, Copy)]
-struct Count {
+struct IgnoredCount {
     /// The time of the last report.
     reported_at: Timestamp,
     /// The number of items since then.
@@ -28,7 +28,7 @@ struct Count {
 
 /// The ignored items of a workspace's numbers.
 #[derive(Debug, Default)]
-pub(crate) struct IgnoredLog(HashMap<Key, Count>);
+pub(crate) struct IgnoredLog(HashMap<IgnoredKey, IgnoredCount>);
 
 impl IgnoredLog {
     /// Counts items. Returns the number to report now, if any.
@@ -46,7 +46,7 @@ impl IgnoredLog {
             }
         }
         let Some(count) = self.0.get_mut(&key) else {
-            self.0.insert(key, Count { reported_at: now, unreported: 0 });
+            self.0.insert(key, IgnoredCount { reported_at: now, unreported: 0 });
             return Some(items.count);
         };
         count.unreported = count.unreported.saturating_add(items.count);

@@ -2,11 +2,8 @@
 
 pub mod admission;
 pub mod command_batch;
-pub mod errand;
 mod ignored_items;
 pub mod message;
-pub(crate) mod output_gate;
-pub mod release;
+pub mod output_gate;
 pub mod slot;
-pub mod trace;
 pub mod watching;

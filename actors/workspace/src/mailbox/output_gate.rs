@@ -1,30 +1,31 @@
 //! The gate: answers and messages wait here until the state that they depend on is durable.
+//!
+//! One task of the engine opens the gates of all workspaces. When a group is durable, it sends the
+//! answers that waited for it. They do not wait behind the commands in their actor's mailbox. The
+//! actor is notified of the group afterwards.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use hashbrown::HashSet;
 use parking_lot::Mutex;
-
 use postrider_channel::Outbound;
 use postrider_channel::number_facts::NumberFacts;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{MessageId, NumberId, RequestId};
-use postrider_number::capacity::HandedOver;
-use postrider_number::{Granted, Numbers};
-use postrider_store::GroupNumber;
+use postrider_number::{Granted, HandedOver, Numbers};
+use postrider_store::{CommitError, GroupNumber};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::core::message_status::{OutcomeWaiter, SettledOutcome};
 use crate::core::otp::chain_plan::StepCall;
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Verification, VerifyOtpError,
 };
-use crate::core::settings::ChangeError;
-use crate::core::settings::WorkspaceSettings;
-use crate::core::waiters::{OutcomeWaiter, Settled};
-use crate::mailbox::errand::Answering;
-use crate::mailbox::message::WorkspaceMessage;
-use crate::mailbox::slot::ReplyTo;
-use crate::mailbox::trace::CommandTrace;
-use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use crate::core::settings::{ChangeError, WorkspaceSettings};
+use crate::mailbox::message::{Answering, WorkspaceMessage};
+use crate::mailbox::slot::{CommandTrace, ReplyTo};
 
 /// Starts to carry out a step.
 pub(crate) type Carry = Arc<dyn Fn(StepCall) + Send + Sync>;
@@ -39,7 +40,7 @@ pub(crate) enum PendingReply {
     /// The answer of a command beside the hot path.
     Answer(Box<dyn Answering>),
     /// The outcome of a message, for a caller that waited for it.
-    Settled(Box<dyn OutcomeWaiter>, Settled),
+    Settled(Box<dyn OutcomeWaiter>, SettledOutcome),
     /// A number must stop sending.
     Disconnect(Arc<Numbers>, NumberId),
     /// A number must not hand over the code of this request any more.
@@ -128,7 +129,7 @@ impl PendingReply {
 
 /// The waiting answers and messages in the order of arrival; groups never decrease along it.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldOutputs {
     replies: VecDeque<(GroupNumber, PendingReply)>,
     outbound: VecDeque<(GroupNumber, HandedOver)>,
     /// All groups up to this one are durable.
@@ -136,9 +137,9 @@ pub(crate) struct Held {
 }
 
 /// The waiting answers and messages, for the actor and for the task that opens the gate.
-pub(crate) type SharedHeld = Arc<Mutex<Held>>;
+pub(crate) type SharedOutputs = Arc<Mutex<HeldOutputs>>;
 
-impl Held {
+impl HeldOutputs {
     /// Releases the outputs that `group` made durable.
     ///
     /// Messages precede answers: a caller that learns that a message was accepted and then stops
@@ -166,15 +167,15 @@ impl Held {
 
 /// The actor's side of the gate. When the actor ends, the waiting outputs are dropped with it.
 #[derive(Default)]
-pub(crate) struct Gate {
-    held: SharedHeld,
+pub(crate) struct OutputGate {
+    held: SharedOutputs,
     /// The last group that changes were put into.
     submitted: GroupNumber,
     /// The last group that the actor knows to be durable. The gate may be further.
     committed: GroupNumber,
 }
 
-impl Drop for Gate {
+impl Drop for OutputGate {
     fn drop(&mut self) {
         let mut held = self.held.lock();
         held.outbound.clear();
@@ -182,9 +183,9 @@ impl Drop for Gate {
     }
 }
 
-impl Gate {
+impl OutputGate {
     /// Returns the gate of an actor whose commits open `held`.
-    pub(crate) fn new(held: SharedHeld) -> Self {
+    pub(crate) fn new(held: SharedOutputs) -> Self {
         Self { held, ..Self::default() }
     }
 
@@ -289,6 +290,59 @@ pub(crate) fn refuse(message: WorkspaceMessage, why: Unavailable) {
     }
 }
 
+/// The maximum number of releases that are taken at once.
+const TAKEN_MAX: usize = 64;
+
+/// Notifies an actor of a group's result.
+pub(crate) type NotifyActor = Arc<dyn Fn(GroupNumber, Result<(), CommitError>) + Send + Sync>;
+
+/// The result of a group with changes of a workspace.
+pub(crate) struct Release {
+    pub(crate) held: SharedOutputs,
+    pub(crate) notify: NotifyActor,
+    pub(crate) group: GroupNumber,
+    pub(crate) result: Result<(), CommitError>,
+}
+
+/// A handle of the task, which ends when the last handle is dropped.
+///
+/// Its queue is bounded by the writer's queue: one release for each workspace in a group.
+#[derive(Debug, Clone)]
+pub struct Releaser(UnboundedSender<Release>);
+
+impl Releaser {
+    /// Starts the task. The caller must be on the runtime.
+    #[must_use]
+    pub fn start(numbers: Arc<Numbers>) -> Self {
+        let (sender, releases) = unbounded_channel();
+        drop(tokio::spawn(open_gates(releases, numbers)));
+        Self(sender)
+    }
+
+    /// Opens a gate, or notifies its actor of a failure. Does not block.
+    pub(crate) fn release(&self, release: Release) {
+        // The task ends after the last sender, or with the runtime, when no caller is left.
+        drop(self.0.send(release));
+    }
+}
+
+async fn open_gates(mut releases: UnboundedReceiver<Release>, numbers: Arc<Numbers>) {
+    let mut taken = Vec::with_capacity(TAKEN_MAX);
+    while releases.recv_many(&mut taken, TAKEN_MAX).await > 0 {
+        for Release { held, notify, group, result } in taken.drain(..) {
+            if result.is_ok() {
+                let open = || held.lock().open(group, |messages| numbers.dispatch(messages));
+                // A panic in one workspace must not stop the answers of the others.
+                if catch_unwind(AssertUnwindSafe(open)).is_err() {
+                    tracing::error!("an answer panicked while it was given");
+                }
+            }
+            // This follows the opening, so that a failure only fails the rest.
+            notify(group, result);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -330,8 +384,8 @@ mod tests {
 
     #[test]
     fn what_waits_goes_out_with_its_group_and_messages_go_first() {
-        let held = SharedHeld::default();
-        let mut gate = Gate::new(Arc::clone(&held));
+        let held = SharedOutputs::default();
+        let mut gate = OutputGate::new(Arc::clone(&held));
         let ((one, mut first), (two, mut second), (read, mut third)) = (reply(), reply(), reply());
         gate.hold(1, [message()].into_iter(), [one], never);
         gate.hold(2, std::iter::empty(), [two], never);
@@ -354,8 +408,8 @@ mod tests {
 
     #[test]
     fn what_comes_behind_its_commit_goes_out_at_once() {
-        let held = SharedHeld::default();
-        let mut gate = Gate::new(Arc::clone(&held));
+        let held = SharedOutputs::default();
+        let mut gate = OutputGate::new(Arc::clone(&held));
         held.lock().open(3, never);
         let ((one, mut first), (read, mut second)) = (reply(), reply());
         let mut sent = 0;
@@ -367,8 +421,8 @@ mod tests {
 
     #[test]
     fn what_an_actor_leaves_behind_does_not_go_out() {
-        let held = SharedHeld::default();
-        let mut gate = Gate::new(Arc::clone(&held));
+        let held = SharedOutputs::default();
+        let mut gate = OutputGate::new(Arc::clone(&held));
         let (one, mut first) = reply();
         gate.hold(1, [message()].into_iter(), [one], never);
         drop(gate);

@@ -1,24 +1,24 @@
-//! A workspace's entry in the directory, and the way to its actor.
+//! A workspace's entry in the directory, the way to its actor, and the way back with an answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
-
+use postrider_channel::Outbound;
 use postrider_domain::WorkspaceId;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_runtime::directory;
 use postrider_runtime::supervise::Placement;
+use postrider_runtime::trace::{Span, SpanKind, TraceContext};
+use postrider_runtime::{Traces, directory, trace};
 use postrider_webhook::{LogSubscribers, Webhooks};
+use tokio::sync::oneshot;
 
-use crate::core::read_ahead::ReadingAhead;
+use crate::core::view::ReadingAhead;
 use crate::mailbox::admission::{Admission, Permit};
 use crate::mailbox::command_batch::CommandBatches;
 use crate::mailbox::ignored_items::IgnoredLog;
 use crate::mailbox::message::WorkspaceMessage;
-use crate::mailbox::trace::CommandTrace;
 use crate::mailbox::watching::Watching;
 use crate::sweep::{LogSweep, SweepCursors};
 
@@ -51,7 +51,7 @@ pub struct WorkspaceEntry {
     pub(crate) index_due: AtomicU64,
     /// The readers for commands beside the actor.
     pub(crate) reading_ahead: Arc<ReadingAhead>,
-    /// What callbacks brought that is of no use.
+    /// The useless items of callbacks.
     pub(crate) ignored: Mutex<IgnoredLog>,
     /// The watchers of its broadcasts.
     pub(crate) watching: Watching,
@@ -113,17 +113,17 @@ impl WorkspaceEntry {
 /// Puts a command into the actor's mailbox, in a batch.
 ///
 /// # Errors
-/// [`Undelivered`]: no actor received it.
-pub fn deliver(slot: &Slot, message: WorkspaceMessage) -> Result<(), Undelivered> {
+/// [`NotDelivered`]: no actor received it.
+pub fn deliver(slot: &Slot, message: WorkspaceMessage) -> Result<(), NotDelivered> {
     let put = slot.batches.put(message, |batch| {
         slot.cast(WorkspaceMessage::Commands(batch)).map_err(|undelivered| undelivered.placement)
     });
     put.map_err(|(message, placement)| match placement {
-        Placement::Idle | Placement::Live(_) => Undelivered::NotLive(Box::new(message)),
+        Placement::Idle | Placement::Live(_) => NotDelivered::NotLive(Box::new(message)),
         Placement::Down { retry_after } => {
-            Undelivered::Down(Unavailable { reason: UnavailableReason::Restarting, retry_after })
+            NotDelivered::Down(Unavailable { reason: UnavailableReason::Restarting, retry_after })
         }
-        Placement::Parked(reason) => Undelivered::Down(Unavailable {
+        Placement::Parked(reason) => NotDelivered::Down(Unavailable {
             reason: UnavailableReason::Parked(reason.to_string()),
             retry_after: Duration::from_secs(60),
         }),
@@ -147,7 +147,7 @@ pub fn passivate(slot: &Slot) -> bool {
 
 /// The reason why a message did not reach an actor.
 #[derive(Debug)]
-pub enum Undelivered {
+pub enum NotDelivered {
     /// No actor runs; starting one helps.
     NotLive(Box<WorkspaceMessage>),
     /// No actor can run now.
@@ -183,5 +183,30 @@ impl<T, E> ReplyTo<T, E> {
         // The permit is dropped first: a caller with the answer may count on a free place.
         drop((self.permit, self.trace));
         drop(self.sender.send(answer));
+    }
+}
+
+/// A command of a traced request. It travels with the way to its reply.
+#[derive(Debug)]
+pub struct CommandTrace {
+    traces: Traces,
+    context: TraceContext,
+    /// The span from the submission of the command to the writer until its reply is released.
+    commit: Option<Span>,
+}
+
+impl CommandTrace {
+    /// Returns the trace of a command of the present task, if its request is traced.
+    pub(crate) fn of_this_task(traces: &Traces) -> Option<Box<Self>> {
+        let context = trace::current()?;
+        Some(Box::new(Self { traces: traces.clone(), context, commit: None }))
+    }
+
+    /// Starts the span of the commit; `messages` leave once the command is durable.
+    pub(crate) fn submitted<'a>(&mut self, messages: impl Iterator<Item = &'a Outbound>) {
+        self.commit = self.traces.below(self.context, "commit", SpanKind::Internal);
+        for subject in messages.filter_map(|message| message.origin.trace_subject()) {
+            self.traces.note(subject, self.context);
+        }
     }
 }

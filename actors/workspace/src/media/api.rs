@@ -1,4 +1,4 @@
-//! The operations of a workspace on files.
+//! The operations of a workspace on files, and the bytes of those that are being received.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use postrider_store::blobs::{BlobHash, BlobReader, BlobStore, Pinned, Staged};
 use postrider_store::view::codec;
 use postrider_store::{StoreError, Table};
 
-use super::commands::{Add, Remove, Removed, check_room, noted};
+use super::commands::{AddMedia, RemoveMedia, RemovedMedia, check_room, stored_count};
 use super::{AddMediaError, MediaState, media_key, names, used_key};
 use crate::Workspace;
 use crate::core::command::Footprint;
@@ -67,8 +67,9 @@ impl Workspace {
     /// # Errors
     /// [`AddMediaError`]: there would be too many bytes, or the workspace is unavailable.
     pub(super) async fn may_add_media(&self, length: u64) -> Result<(), AddMediaError> {
-        let used =
-            self.read(|store, workspace| Ok(noted(store.get(Table::Media, &used_key(workspace))?)));
+        let used = self.read(|store, workspace| {
+            Ok(stored_count(store.get(Table::Media, &used_key(workspace))?))
+        });
         check_room(used.await?, length, self.shared.media.options.bytes_max)
     }
 
@@ -97,12 +98,12 @@ impl Workspace {
             error: None,
             source: None,
         };
-        let added = self.perform(Add { state, hash, bytes_max: options.bytes_max }).await;
+        let added = self.perform(AddMedia { state, hash, bytes_max: options.bytes_max }).await;
         let why = match &added {
             Err(AddMediaError::Unavailable(why)) => Some(why),
             Ok(_) | Err(AddMediaError::Full { .. }) => None,
         };
-        let_go(&self.shared, pinned, added.is_ok(), why).await;
+        end_pin(&self.shared, pinned, added.is_ok(), why).await;
         added
     }
 
@@ -144,13 +145,19 @@ impl Workspace {
     }
 
     pub(super) async fn remove_all_media(&self, ids: Vec<MediaId>) -> Result<bool, Unavailable> {
-        let Removed { any, contents } = self.perform(Remove(ids)).await?;
+        let RemovedMedia { any, contents } = self.perform(RemoveMedia(ids)).await?;
         release(&self.shared, contents).await;
         Ok(any)
     }
 
     pub(super) fn blobs(&self) -> Result<BlobStore, Unavailable> {
         blobs(&self.shared)
+    }
+
+    /// Starts a file of which nothing has been received yet.
+    #[must_use]
+    pub fn receive_media(&self) -> MediaUnderWay {
+        MediaUnderWay { workspace: self.clone(), bytes: 0 }
     }
 }
 
@@ -208,7 +215,7 @@ fn is_named(shared: &Services, hash: &BlobHash) -> Result<bool, StoreError> {
 /// `is_named` says whether the record was committed. If that is unknown, the record may still be on
 /// its way to the disk. Then the pin lasts for a while, and the upkeep removes the content if no
 /// record names it.
-pub(super) async fn let_go(
+pub(super) async fn end_pin(
     shared: &Arc<Services>,
     pinned: Pinned,
     is_named: bool,
@@ -249,4 +256,47 @@ pub(super) async fn release(shared: &Arc<Services>, contents: Vec<BlobHash>) {
     };
     // A failure has already been reported.
     tokio::task::spawn_blocking(removing).await.ok();
+}
+
+/// The bytes that have been received of a file, until it is added or given up.
+///
+/// They are counted, so that many files at once fill no disk.
+pub struct MediaUnderWay {
+    workspace: Workspace,
+    bytes: u64,
+}
+
+impl std::fmt::Debug for MediaUnderWay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MediaUnderWay").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl MediaUnderWay {
+    /// Checks that this file may have so many bytes.
+    ///
+    /// The workspace's other bytes, and those that it is receiving, count too.
+    ///
+    /// # Errors
+    /// [`AddMediaError`]: there would be too many, or the workspace is unavailable.
+    pub async fn grow_to(&mut self, bytes: u64) -> Result<(), AddMediaError> {
+        let all = &self.workspace.shared.media.under_way;
+        let total = {
+            let mut total = all.entry(self.workspace.id().clone()).or_default();
+            *total += bytes.saturating_sub(self.bytes);
+            *total
+        };
+        self.bytes = self.bytes.max(bytes);
+        self.workspace.may_add_media(total).await
+    }
+}
+
+impl Drop for MediaUnderWay {
+    fn drop(&mut self) {
+        let all = &self.workspace.shared.media.under_way;
+        let Some(mut total) = all.get_mut(self.workspace.id()) else { return };
+        *total = total.saturating_sub(self.bytes);
+        drop(total);
+        all.remove_if(self.workspace.id(), |_, total| *total == 0);
+    }
 }

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
-
 use postrider_channel::cloud_api::{CloudApiNumber, DownloadError, ProviderId};
 use postrider_domain::MediaId;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_store::Table;
 use postrider_store::blobs::{Pinned, Staged};
 use postrider_store::view::codec;
+use tokio::sync::mpsc;
 
-use super::api::{blocking, let_go, release, stage};
-use super::inbound::{Arrived, GiveUp};
+use super::api::{blocking, end_pin, release, stage};
+use super::commands::{ContentArrived, GiveUpContent};
 use super::{MediaSource, MediaState, OFFERED, media_key};
 use crate::Workspace;
 use crate::media_files::MediaFetch;
@@ -89,7 +88,7 @@ impl Workspace {
         let Some(source) = &state.source else { return Ok(()) };
         let (now, rests) = (self.shared.clock.now(), self.shared.clock.deletion_rests());
         if !rests && state.created_at.plus(OFFERED) <= now {
-            return self.perform(GiveUp { media: id, reason: "expired" }).await;
+            return self.perform(GiveUpContent { media: id, reason: "expired" }).await;
         }
         if self.shared.media.blobs.is_none() {
             // There is no place for it here. Its record is still given up in time.
@@ -99,11 +98,11 @@ impl Workspace {
         // The number may be connected again.
         let Some(connected) = connected else { return Ok(()) };
         let Some(provider) = connected.cloud_api.clone() else {
-            return self.take_own(id, source).await;
+            return self.copy_own(id, source).await;
         };
         match self.content(&provider, (source, &state.mime_type)).await {
-            Ok(content) => self.arrived(id, content).await,
-            Err(NoContent::Ever(reason)) => self.perform(GiveUp { media: id, reason }).await,
+            Ok(content) => self.store_content(id, content).await,
+            Err(NoContent::Ever(reason)) => self.perform(GiveUpContent { media: id, reason }).await,
             Err(NoContent::Now(cause)) => {
                 tracing::info!(workspace = %self.id(), media = %id, %cause, "a file is not here yet");
                 Ok(())
@@ -114,7 +113,7 @@ impl Workspace {
     /// Copies the content of a file of the workspace's own.
     ///
     /// The recipient behind a number without a store for files has sent it back.
-    async fn take_own(&self, id: MediaId, source: &MediaSource) -> Result<(), Unavailable> {
+    async fn copy_own(&self, id: MediaId, source: &MediaSource) -> Result<(), Unavailable> {
         let own = match source.id.parse::<MediaId>() {
             Ok(own) => self.media(own).await?,
             Err(_) => None,
@@ -123,8 +122,8 @@ impl Workspace {
         let blobs = self.blobs()?;
         let pinned = blocking(move || hash.map_or(Ok(None), |hash| blobs.pin(&hash))).await?;
         match pinned {
-            Some(content) => self.arrived(id, content).await,
-            None => self.perform(GiveUp { media: id, reason: "refused" }).await,
+            Some(content) => self.store_content(id, content).await,
+            None => self.perform(GiveUpContent { media: id, reason: "refused" }).await,
         }
     }
 
@@ -138,7 +137,7 @@ impl Workspace {
         let id = source.id.parse::<ProviderId>().map_err(|_| NoContent::Ever("refused"))?;
         let staged = stage(&self.shared).await.map_err(not_now)?;
         let (sender, parts) = mpsc::channel(PARTS_MAX);
-        let writing = written(staged, parts);
+        let writing = write_parts(staged, parts);
         let (downloaded, staged) = tokio::join!(provider.download(&id, BYTES_MAX, sender), writing);
         let said = downloaded.map_err(|error| match error {
             DownloadError::Refused(_) => NoContent::Ever("refused"),
@@ -159,19 +158,19 @@ impl Workspace {
         Ok(pinned)
     }
 
-    async fn arrived(&self, media: MediaId, content: Pinned) -> Result<(), Unavailable> {
+    async fn store_content(&self, media: MediaId, content: Pinned) -> Result<(), Unavailable> {
         let options = self.shared.media.options;
         let Pinned { hash, length: size, .. } = content;
         let (kept_for, bytes_max) = (options.kept_for, options.bytes_max);
-        let arrived = self.perform(Arrived { media, hash, size, kept_for, bytes_max }).await;
+        let arrived = self.perform(ContentArrived { media, hash, size, kept_for, bytes_max }).await;
         let is_named = matches!(arrived, Ok(true));
-        let_go(&self.shared, content, is_named, arrived.as_ref().err()).await;
+        end_pin(&self.shared, content, is_named, arrived.as_ref().err()).await;
         arrived.map(drop)
     }
 }
 
 /// Writes the received parts on threads that may block, none of which waits for the channel.
-async fn written(
+async fn write_parts(
     mut staged: Staged,
     mut parts: mpsc::Receiver<Bytes>,
 ) -> Result<Staged, Unavailable> {

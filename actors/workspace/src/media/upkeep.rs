@@ -13,7 +13,7 @@ use postrider_store::view::codec;
 use postrider_store::{Direction, StoreError, Table};
 
 use super::api::ReleaseError;
-use super::commands::{Recount, noted};
+use super::commands::{RecountBytes, stored_count};
 use super::{MediaState, OFFERED, all_names, api, pending_prefix, prefix, used_key};
 use crate::Workspace;
 use crate::mailbox::slot::Slot;
@@ -65,9 +65,9 @@ async fn fetch_pending(shared: &Arc<Services>, fetched: &mut HashMap<WorkspaceId
     for slot in shared.workspaces.slots() {
         let (id, workspace) = (slot.id.clone(), Workspace::new(Arc::clone(shared), slot));
         let after = fetched.remove(&id);
-        let bounds = Bounds { found: FETCHED_AT_ONCE, read: FETCHED_AT_ONCE };
-        let Found { mut ids, last, is_end, .. } =
-            some(&workspace, pending_prefix, after, bounds, |_| true).await;
+        let bounds = SearchBounds { found: FETCHED_AT_ONCE, read: FETCHED_AT_ONCE };
+        let FoundFiles { mut ids, last, is_end, .. } =
+            find_files(&workspace, pending_prefix, after, bounds, |_| true).await;
         let now = shared.clock.now();
         // Files without a request are given up once the channel has deleted them.
         let waits = |id: &MediaId| {
@@ -88,7 +88,7 @@ async fn count_bytes(shared: &Arc<Services>) {
     let counting = tokio::task::spawn_blocking(move || {
         let used = |slot: &Slot| {
             let stored = reading.store.get(Table::Media, &used_key(&slot.id));
-            stored.map(noted).unwrap_or_default()
+            stored.map(stored_count).unwrap_or_default()
         };
         reading.workspaces.slots().iter().map(|slot| used(slot)).sum::<u64>()
     });
@@ -179,8 +179,8 @@ async fn remove_expired(shared: &Arc<Services>, read: &mut HashMap<WorkspaceId, 
         let (id, workspace) = (slot.id.clone(), Workspace::new(Arc::clone(shared), slot));
         let (mut after, mut left) = (read.remove(&id), EXPIRED_READ_MAX);
         while left > 0 {
-            let bounds = Bounds { found: REMOVED_AT_ONCE, read: left };
-            let found = some(&workspace, prefix, after, bounds, is_over).await;
+            let bounds = SearchBounds { found: REMOVED_AT_ONCE, read: left };
+            let found = find_files(&workspace, prefix, after, bounds, is_over).await;
             // A later round continues; the other workspaces do not wait for it.
             let is_removed =
                 found.ids.is_empty() || workspace.remove_all_media(found.ids).await.is_ok();
@@ -198,7 +198,7 @@ async fn remove_expired(shared: &Arc<Services>, read: &mut HashMap<WorkspaceId, 
 
 /// The bounds of one search.
 #[derive(Clone, Copy)]
-struct Bounds {
+struct SearchBounds {
     /// The maximum number of files to find.
     found: usize,
     /// The maximum number of records to read.
@@ -207,7 +207,7 @@ struct Bounds {
 
 /// The result of one search.
 #[derive(Default)]
-struct Found {
+struct FoundFiles {
     ids: Vec<MediaId>,
     /// The number of records that were read.
     read: usize,
@@ -218,15 +218,16 @@ struct Found {
 }
 
 /// Returns the ids of the first files below a prefix, behind `after`, whose records are wanted.
-async fn some(
+async fn find_files(
     workspace: &Workspace,
     prefix: fn(&WorkspaceId) -> Vec<u8>,
     after: Option<MediaId>,
-    bounds: Bounds,
+    bounds: SearchBounds,
     is_wanted: impl Fn(&[u8]) -> bool + Send + 'static,
-) -> Found {
+) -> FoundFiles {
     let read = workspace.read(move |store, workspace| {
-        let (prefix, mut found) = (prefix(workspace), Found { is_end: true, ..Found::default() });
+        let (prefix, mut found) =
+            (prefix(workspace), FoundFiles { is_end: true, ..FoundFiles::default() });
         // This is the least key behind that of the file.
         let from = after.map(|after| [&*prefix, after.as_bytes(), &[0]].concat());
         let visit = &mut |key: &[u8], value: &[u8]| {
@@ -242,15 +243,16 @@ async fn some(
         store.scan(Table::Media, &prefix, from.as_deref(), Direction::Forward, visit)?;
         Ok(found)
     });
-    read.await.unwrap_or_else(|_| Found { is_end: true, ..Found::default() })
+    read.await.unwrap_or_else(|_| FoundFiles { is_end: true, ..FoundFiles::default() })
 }
 
 impl Workspace {
     /// Recounts the bytes of the workspace's files.
     async fn recount_media(&self) -> Result<(), Unavailable> {
         let counting = self.read(|store, workspace| {
-            let noted =
-                || Ok::<_, StoreError>(noted(store.get(Table::Media, &used_key(workspace))?));
+            let noted = || {
+                Ok::<_, StoreError>(stored_count(store.get(Table::Media, &used_key(workspace))?))
+            };
             let (before, mut counted, mut failed) = (noted()?, 0, None);
             let prefix = prefix(workspace);
             store.scan(Table::Media, &prefix, None, Direction::Forward, &mut |_, json| {
@@ -269,6 +271,6 @@ impl Workspace {
         if noted != after || noted == counted {
             return Ok(());
         }
-        self.perform(Recount { noted, counted }).await
+        self.perform(RecountBytes { noted, counted }).await
     }
 }

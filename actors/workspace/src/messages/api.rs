@@ -1,19 +1,21 @@
-//! The operations of callers on messages.
+//! The operations of callers on messages, and the channel through which they wait for outcomes.
 
-use crate::Workspace;
-use crate::broadcasts;
-use crate::core::waiters::Waiter;
-use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use postrider_channel::Failure;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{MessageId, MessageKind};
 use postrider_runtime::random;
+use tokio::sync::oneshot;
 
-use crate::messages::attached;
+use crate::core::message_status::{OutcomeWaiter, SettledOutcome, Waiter};
+use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
+use crate::messages::attached::{self, Uploaded};
+use crate::messages::error::SendMessageError;
 use crate::messages::record::MessageState;
-use crate::messages::send::{MessageSent, Send, SendMessage, SendMessageError};
-use crate::messages::upload::Uploaded;
-use crate::messages::waiting;
+use crate::messages::send::{MessageSent, Send, SendMessage};
+use crate::{Workspace, broadcasts};
 
 impl Workspace {
     /// Accepts a message: on return it is durable and on its way.
@@ -76,11 +78,11 @@ impl Workspace {
     ) -> Result<Replayable<MessageSent>, IdempotentError<SendMessageError>> {
         let kept_under = key.as_ref().map(|key| key.record_key(self.id()));
         let again = attached::file_of(&message.content).map(|_| (message.clone(), key));
-        let (waiter, mut waiting) = waiting::waiter(kept_under.clone());
+        let (waiter, mut waiting) = outcome_channel(kept_under.clone());
         let mut accepted = match (self.accept(message, key, Some(waiter), None).await, again) {
             (Err(error), Some((message, key))) => {
                 let refused = self.uploaded(error, message.content.kind()).await?;
-                let (waiter, anew) = waiting::waiter(kept_under);
+                let (waiter, anew) = outcome_channel(kept_under);
                 waiting = anew;
                 self.accept(message, key, Some(waiter), refused).await?
             }
@@ -115,5 +117,63 @@ impl Workspace {
             None => broadcasts::message(store, workspace, id),
         })
         .await
+    }
+}
+
+/// The end of the channel that the actor holds.
+#[derive(Debug)]
+struct OutcomeSender {
+    sender: oneshot::Sender<SettledOutcome>,
+    /// Set once it is decided that the caller gets the outcome, or that it has given up.
+    decided: Arc<AtomicBool>,
+}
+
+/// The end of the channel that the caller holds.
+pub(crate) struct OutcomeReceiver {
+    receiver: oneshot::Receiver<SettledOutcome>,
+    decided: Arc<AtomicBool>,
+}
+
+/// Creates a caller that will wait, and its sender.
+pub(crate) fn outcome_channel(kept_under: Option<Vec<u8>>) -> (Waiter, OutcomeReceiver) {
+    let (sender, receiver) = oneshot::channel();
+    let decided = Arc::new(AtomicBool::new(false));
+    let caller = Box::new(OutcomeSender { sender, decided: Arc::clone(&decided) });
+    (Waiter { caller, kept_under }, OutcomeReceiver { receiver, decided })
+}
+
+impl OutcomeWaiter for OutcomeSender {
+    fn is_waiting(&self) -> bool {
+        !self.decided.load(Ordering::Acquire) && !self.sender.is_closed()
+    }
+
+    fn decide(&self) -> bool {
+        // A caller that does not wait has given up too.
+        !self.sender.is_closed() && !self.decided.swap(true, Ordering::AcqRel)
+    }
+
+    fn resolve(self: Box<Self>, settled: SettledOutcome) {
+        // Nothing is sent if the caller does not wait any more.
+        self.sender.send(settled).ok();
+    }
+}
+
+impl OutcomeReceiver {
+    /// Returns the outcome, if it comes before `patience` is over.
+    ///
+    /// An outcome on its way by then is awaited: it only has to become durable.
+    pub(crate) async fn settled(
+        mut self,
+        patience: impl Future<Output = ()>,
+    ) -> Option<SettledOutcome> {
+        tokio::select! {
+            biased;
+            // Nothing is sent when the answer was given before, or when the workspace restarts.
+            settled = &mut self.receiver => settled.ok(),
+            () = patience => {
+                let decided = self.decided.swap(true, Ordering::AcqRel);
+                if decided { self.receiver.await.ok() } else { None }
+            }
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! Single messages and the budgets of their numbers' portfolios.
 //!
 //! A template message outside of an open window counts. It is claimed only while there is room;
-//! until then it waits, and its life goes on.
+//! until then it waits, and its life goes on. A sweep deletes the recipients that count no more.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{MessageId, NumberId, PartyId, Phone, Timestamp, WorkspaceId};
@@ -13,11 +15,13 @@ use postrider_store::{StoreError, Table, View};
 
 use crate::core::command::Context;
 use crate::core::portfolio::{
-    FullNumbers, MessageMark, PortfolioLimit, Portfolios, RowChange, limit_of, portfolio_of,
+    FullNumbers, MessageMark, PortfolioLimit, Portfolios, RowChange, behind_portfolio, is_past,
+    limit_of, of_workspace, portfolio_of,
 };
 use crate::core::view::unreadable;
 use crate::messages::record::MessageState;
 use crate::messages::service_window::{self, window_end};
+use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
 
 /// Returns the limit of a portfolio, with the changes by earlier commands.
 pub(crate) fn limit_in(context: &Context<'_>, id: &str) -> Result<PortfolioLimit, Unavailable> {
@@ -155,21 +159,21 @@ pub(crate) fn give_back_code(
 }
 
 /// Connected numbers of one portfolio, and the rest of its budget.
-pub(crate) struct Room {
+pub(crate) struct BudgetRoom {
     pub(crate) numbers: Vec<NumberId>,
     /// The number of new people that there is room for; `None` if it is unlimited.
     pub(crate) left: Option<u32>,
 }
 
 /// Returns the rest of the budgets of the connected numbers' portfolios.
-pub(crate) fn rooms(context: &Context<'_>) -> Result<Vec<Room>, Unavailable> {
+pub(crate) fn rooms(context: &Context<'_>) -> Result<Vec<BudgetRoom>, Unavailable> {
     let mut all: BTreeMap<&str, Vec<NumberId>> = BTreeMap::new();
     for info in context.connected {
         if let Some(id) = portfolio_of(info) {
             all.entry(id).or_default().push(info.id);
         }
     }
-    let room = |(id, numbers)| Ok(Room { numbers, left: left_of(context, id)? });
+    let room = |(id, numbers)| Ok(BudgetRoom { numbers, left: left_of(context, id)? });
     all.into_iter().map(room).collect()
 }
 
@@ -211,4 +215,150 @@ pub(crate) fn full_numbers(
         is_counted.unwrap_or(true) || is_open().unwrap_or(true)
     };
     FullNumbers::new(ids, Arc::new(needs_none))
+}
+
+/// The interval of the search for them.
+const ROUND: Duration = Duration::from_secs(3600);
+/// The maximum of portfolios in one slice whose counting rows are passed over.
+const LOOKS_MAX: usize = 500;
+
+/// Reads some of the rows that count no more, of all portfolios, also of unused ones.
+///
+/// Of each portfolio the oldest come first, so it passes over the rest with one seek.
+pub(crate) fn expired_recipients(
+    look: &Look<'_>,
+    cursor: &mut SweepCursor,
+) -> Result<RecordKeys, StoreError> {
+    let (prefix, mut keys) = (of_workspace(look.workspace), Vec::new());
+    for _ in 0..LOOKS_MAX {
+        let from = cursor.from.clone();
+        let mut is_end = true;
+        look.scan(Table::Portfolios, &prefix, &from, &mut |key, _| {
+            let own = &key[prefix.len()..];
+            is_end = false;
+            match is_past(own, look.now) {
+                Some(true) if keys.len() == SLICE_MAX => return ControlFlow::Break(()),
+                Some(true) => keys.push((Table::Portfolios, key.to_vec())),
+                Some(false) => {
+                    cursor.from = [&*prefix, &behind_portfolio(own)].concat();
+                    return ControlFlow::Break(());
+                }
+                // A setting, or an unreadable row.
+                None => {}
+            }
+            cursor.pass(key);
+            is_end = true;
+            ControlFlow::Continue(())
+        })?;
+        if keys.len() == SLICE_MAX {
+            break;
+        }
+        if is_end {
+            // The next round starts with the first portfolio.
+            cursor.from.clear();
+            cursor.rest_until(look.now.plus(ROUND));
+            break;
+        }
+    }
+    Ok(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_domain::{MasterKeys, Timestamp, WorkspaceId};
+    use postrider_store::{Change, Direction, Group, MemoryStore, Store as _, View as _};
+
+    use super::*;
+    use crate::core::portfolio::{MessageMark, Portfolios, RowChange, setting_key};
+    use crate::core::settings::MessageOptions;
+    use crate::sweep::RetentionTimes;
+
+    const HOUR: Duration = ROUND;
+    /// The recipients of an hour.
+    const EACH: u64 = 30;
+
+    struct Rig {
+        store: MemoryStore,
+        workspace: WorkspaceId,
+        cursor: SweepCursor,
+        now: Timestamp,
+    }
+
+    impl Rig {
+        fn commit(&self, changes: impl IntoIterator<Item = (Vec<u8>, Option<Vec<u8>>)>) {
+            let change = |(key, value)| match value {
+                Some(value) => Change::put(Table::Portfolios, key, value),
+                None => Change::delete(Table::Portfolios, key),
+            };
+            let changes: Vec<_> = changes.into_iter().map(change).collect();
+            self.store.commit(Group::new(None, &changes)).unwrap();
+        }
+
+        /// Deletes all rows that count no more, in slices.
+        fn sweep(&mut self) {
+            let kept = RetentionTimes {
+                broadcasts: HOUR,
+                messages: MessageOptions::default(),
+                otps: HOUR,
+            };
+            while self.cursor.is_due(self.now) {
+                let (store, workspace, now) = (&self.store, &self.workspace, self.now);
+                let look = Look { store, workspace, now, kept, age_rests: false };
+                let keys = expired_recipients(&look, &mut self.cursor).unwrap();
+                assert!(keys.len() <= SLICE_MAX);
+                self.commit(keys.into_iter().map(|(_, key)| (key, None)));
+            }
+        }
+
+        fn rows(&self) -> usize {
+            let mut rows = 0;
+            let mut visit = |_: &[u8], _: &[u8]| {
+                rows += 1;
+                ControlFlow::Continue(())
+            };
+            let (table, forward) = (Table::Portfolios, Direction::Forward);
+            self.store.scan(table, b"", None, forward, &mut visit).unwrap();
+            rows
+        }
+    }
+
+    #[test]
+    fn whatever_is_written_of_a_day_with_failures_is_deleted_after_it() {
+        let (workspace, other): (WorkspaceId, WorkspaceId) =
+            ("acme".parse().unwrap(), "acme2".parse().unwrap());
+        let (cursor, now) = (SweepCursor::default(), Timestamp::from_millis(1_700_000_000_000));
+        let mut rig = Rig { store: MemoryStore::new(), workspace, cursor, now };
+        let setting = setting_key(&rig.workspace, "107");
+        rig.commit([(setting, Some(b"{}".to_vec()))]);
+        let portfolios = Portfolios::new(&MasterKeys::single([7; 32]));
+        // No row of another workspace is deleted.
+        let of = |rig: &Rig, workspace: &WorkspaceId, portfolio: &str| -> Vec<RowChange> {
+            let place = (workspace, portfolio);
+            let count = |ledger: &mut crate::core::portfolio::Ledger| {
+                (0..EACH)
+                    .flat_map(|who| {
+                        let all = [(who, MessageMark::default())];
+                        let counted = ledger.count(&all, rig.now);
+                        counted.into_iter().chain(ledger.give_back(&all, rig.now))
+                    })
+                    .collect()
+            };
+            portfolios.with(&rig.store, place, rig.now, count).unwrap()
+        };
+        rig.commit(of(&rig, &other, "107"));
+        let kept = rig.rows();
+        // One is used for the first hour only, and sorts before the other, of which it is a prefix.
+        rig.commit(of(&rig, &rig.workspace, "10"));
+        for hour in 0..24 * 4 {
+            rig.now = rig.now.plus(HOUR);
+            rig.sweep();
+            rig.commit(of(&rig, &rig.workspace, "107"));
+            let most = kept + 25 * 2 * EACH as usize + usize::from(hour < 24) * 60;
+            assert!(rig.rows() <= most, "{} rows after {hour} hours", rig.rows());
+        }
+        assert!(rig.rows() > 24 * 2 * EACH as usize);
+        rig.now = rig.now.plus(25 * HOUR);
+        rig.sweep();
+        assert_eq!(rig.rows(), kept);
+    }
 }

@@ -1,39 +1,31 @@
 //! The acceptance of a message.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-
-use crate::contacts::parties_of;
-use crate::conversations;
-use crate::conversations::{InboxCounts, Wrote};
-use crate::core::command::{Command, Context, Footprint};
-use crate::core::message_status::MessageStatus;
-use crate::core::settings::UseTemplateError;
-use crate::core::sticky;
-use crate::core::waiters::Waiter;
-use crate::messages::service_window;
-use crate::suppressions::has_opted_out;
-use crate::templates::known_template;
 use postrider_channel::Failure;
 use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::content::{TemplateContent, TemplateMessage};
 use postrider_domain::template::TemplateCategory;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{
-    Event, MediaId, MessageContent, MessageId, MessageKind, NumberId, PartyId, RenderedContent,
-    SenderNotes,
+    Event, MessageContent, MessageId, NumberId, PartyId, RenderedContent, SenderNotes,
 };
-use postrider_number::capacity::{HandedOver, Reservation};
+use postrider_number::{HandedOver, Reservation};
 use postrider_store::Table;
+use serde::{Deserialize, Serialize};
 
-use crate::messages::attached;
-use crate::messages::budget;
+use crate::contacts::parties_of;
+use crate::conversations::{self, InboxCounts, Wrote};
+use crate::core::command::{Command, Context, Footprint};
+use crate::core::message_status::{MessageStatus, Waiter};
+use crate::core::senders::sticky;
+use crate::core::settings::UseTemplateError;
 use crate::messages::content::{content_key, outbound};
-use crate::messages::index;
+use crate::messages::error::SendMessageError;
+use crate::messages::number_choice::{NumberCandidates, open_number, takes, template_number};
 use crate::messages::record::MessageState;
-use crate::messages::settle;
-use crate::messages::spoken_of::SpokenOf;
+use crate::messages::reply_target::ReplyTarget;
+use crate::messages::{attached, budget, index, settle};
+use crate::suppressions::has_opted_out;
+use crate::templates::known_template;
 
 /// A request to send a message.
 #[derive(Debug, Clone)]
@@ -61,60 +53,6 @@ pub struct MessageSent {
     pub number: Option<NumberId>,
 }
 
-/// The reason why a message was not accepted. It cost nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SendMessageError {
-    /// The workspace has no messaging number.
-    #[error("the workspace has no active messaging number")]
-    NotConnected,
-    /// It is to leave through a number that the workspace does not have.
-    #[error("the workspace has no such number")]
-    UnknownNumber,
-    /// Free text, and the recipient has not written to a connected number in the last 24 hours.
-    #[error(
-        "the recipient has not written to a connected number in the last 24 hours: only a template \
-         may be sent"
-    )]
-    WindowClosed,
-    /// The template cannot be sent.
-    #[error(transparent)]
-    Template(#[from] UseTemplateError),
-    /// The template is marketing, and the recipient has opted out of it.
-    #[error("the recipient has opted out of marketing")]
-    OptedOut,
-    /// The template is for authentication, and the recipient is not given by phone.
-    #[error("an authentication template goes to a phone only")]
-    RecipientNeedsPhone,
-    /// It is about a message that is not of the conversation, or of which the channel has no id.
-    #[error("no such message in the conversation with the recipient")]
-    UnknownMessage,
-    /// There is no such file, or one of another kind.
-    #[error("must be the id of an uploaded file that can be sent as {}", .kind.as_str())]
-    UnknownMedia {
-        /// The kind of the message.
-        kind: MessageKind,
-    },
-    /// The channel does not have the file for this number. The sender has it uploaded.
-    #[error("the file must be uploaded first")]
-    NotUploaded {
-        /// The number.
-        number: NumberId,
-        /// The file.
-        media: MediaId,
-    },
-    /// The workspace cannot pay for it.
-    #[error("not enough credits: {needed} needed, {available} available")]
-    InsufficientCredits {
-        /// The price.
-        needed: u64,
-        /// The balance.
-        available: u64,
-    },
-    /// The message cannot be taken now.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-}
-
 /// The command behind [`crate::Workspace::send_message`].
 pub struct Send {
     /// The message.
@@ -129,19 +67,8 @@ pub struct Send {
     pub refused: Option<Failure>,
 }
 
-/// The candidates for the number of a message.
-#[derive(Clone, Copy)]
-struct Wanted {
-    /// The number that its sender names.
-    from: Option<NumberId>,
-    /// The number to which the answered message was written.
-    through: Option<NumberId>,
-    /// The number to which the recipient last wrote.
-    written_to: Option<NumberId>,
-}
-
 /// A message that may be sent.
-struct Checked {
+struct CheckedMessage {
     number: NumberId,
     /// Set if another number may take it over.
     may_move: bool,
@@ -166,12 +93,12 @@ impl Command for Send {
         // Fallible steps come first, before anything is changed.
         let conversation = conversations::of_party(context, &to)?;
         let written_to = through.or_else(|| conversation.as_ref().and_then(|it| it.number));
-        let wanted = Wanted { from, through, written_to };
-        let checked = check(context, &to, wanted, content)?;
-        let Checked { number, may_move, price, mut content } = checked;
-        let spoken_of = SpokenOf { to: &to, conversation: conversation.as_ref(), number };
-        let answers = answers.map(|id| spoken_of.channel_id(context, id)).transpose()?;
-        spoken_of.complete(context, &mut content)?;
+        let candidates = NumberCandidates { from, through, written_to };
+        let checked = check(context, &to, candidates, content)?;
+        let CheckedMessage { number, may_move, price, mut content } = checked;
+        let target = ReplyTarget { to: &to, conversation: conversation.as_ref(), number };
+        let answers = answers.map(|id| target.channel_id(context, id)).transpose()?;
+        target.complete(context, &mut content)?;
         let has_refused = refused.is_some();
         let media = attached::attach(context, number, &mut content, has_refused)?;
         // Only its own number knows the message that it answers.
@@ -245,7 +172,7 @@ fn write(context: &mut Context<'_>, state: &MessageState, content: &RenderedCont
     let workspace = context.core.id.clone();
     context.put(Table::Messages, content_key(&workspace, state.message_id), content.to_bytes());
     state.write(context);
-    for key in index::keys(&workspace, state) {
+    for key in index::entry_keys(&workspace, state) {
         context.put(Table::MessageIndex, key, Vec::new());
     }
 }
@@ -256,46 +183,24 @@ fn write(context: &mut Context<'_>, state: &MessageState, content: &RenderedCont
 fn check(
     context: &Context<'_>,
     to: &PartyId,
-    wanted: Wanted,
+    candidates: NumberCandidates,
     content: MessageContent,
-) -> Result<Checked, SendMessageError> {
+) -> Result<CheckedMessage, SendMessageError> {
     let mut chosen = None;
     let content = content.try_map_template(|asked| {
-        let (number, category, content) = template_through(context, to, wanted, &asked)?;
+        let (number, category, content) = template_through(context, to, candidates, &asked)?;
         chosen = Some(number);
         Ok::<_, SendMessageError>((category, content))
     })?;
     let number = match chosen {
         Some(number) => number,
-        None => open_number(context, to, wanted)?,
+        None => open_number(context, to, candidates)?,
     };
-    let may_move = chosen.is_some() && wanted.from.is_none();
+    let may_move = chosen.is_some() && candidates.from.is_none();
     let class = content.price_class(|(category, _)| *category);
     let price = context.core.rules.prices.of(class);
     let content = content.map_template(|(_, content)| content);
-    Ok(Checked { number, may_move, price, content })
-}
-
-/// Returns the number for free-form content.
-///
-/// The channel accepts it only while a conversation window is open. It is that of the number to
-/// which the recipient last wrote, if it is still connected, or of another one. If the sender names
-/// one, no other will do.
-fn open_number(
-    context: &Context<'_>,
-    to: &PartyId,
-    Wanted { from, written_to, .. }: Wanted,
-) -> Result<NumberId, SendMessageError> {
-    let connected = || context.numbers.iter().map(|(id, _)| *id);
-    connected().next().ok_or(SendMessageError::NotConnected)?;
-    let preferred = from.or_else(|| connected().find(|id| Some(*id) == written_to));
-    let others = connected().filter(|id| from.is_none() && Some(*id) != preferred);
-    for number in preferred.into_iter().chain(others) {
-        if service_window::is_open(context, number, to)? {
-            return Ok(number);
-        }
-    }
-    Err(SendMessageError::WindowClosed)
+    Ok(CheckedMessage { number, may_move, price, content })
 }
 
 /// Returns the number for a template, with the template as that number's account has it.
@@ -304,27 +209,12 @@ fn open_number(
 fn template_through(
     context: &Context<'_>,
     to: &PartyId,
-    Wanted { from, through, .. }: Wanted,
+    candidates: NumberCandidates,
     asked: &TemplateMessage,
 ) -> Result<(NumberId, TemplateCategory, TemplateContent), SendMessageError> {
     let row = known_template(context, &asked.name, &asked.language)?;
     let pool = &context.core.pool;
-    let is_stuck = |number: &NumberId| !takes(context, *number, true);
-    let through = through.filter(|it| row.can_leave(pool, *it) && !is_stuck(it));
-    let number = match from.or(through) {
-        Some(number) => Some(number),
-        None => {
-            let has = |account: Option<&str>| row.is_approved(pool, account);
-            let patience = context.core.rules.messages.reassign_after;
-            let own = sticky::choose(context, to, patience, has)?;
-            match own.filter(is_stuck) {
-                // It could not move later: its content is of this account's template.
-                Some(_) => sticky::choose(context, to, Duration::ZERO, has)?,
-                None => own,
-            }
-        }
-    };
-    let Some(number) = number else {
+    let Some(number) = template_number(context, to, candidates, &row)? else {
         row.check_approved()?;
         row.content(&asked.components).map_err(UseTemplateError::Parameters)?;
         return Err(match pool.first() {
@@ -369,12 +259,4 @@ fn may_send(
         }
         _ => Ok(()),
     }
-}
-
-/// Returns whether a number is up, or another one of its account if the message may move.
-fn takes(context: &Context<'_>, number: NumberId, may_move: bool) -> bool {
-    let is_up = |id| context.down_for(id).is_none();
-    let pool = &context.core.pool;
-    let is_of_same = |id: &NumberId| pool.account(*id) == pool.account(number);
-    is_up(number) || may_move && pool.numbers().filter(is_of_same).any(is_up)
 }

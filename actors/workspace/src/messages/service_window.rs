@@ -9,15 +9,15 @@
 
 use std::time::Duration;
 
+use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
 use postrider_number::record::NumberInfo;
 use postrider_store::{StoreError, Table, View};
 
 use crate::core::command::Context;
-use crate::core::sticky;
+use crate::core::senders::sticky;
 use crate::core::view::unreadable;
 use crate::sweep::{Look, RecordKeys};
-use postrider_domain::unavailable::Unavailable;
 
 /// The time for which it stays open.
 const OPEN_FOR: Duration = Duration::from_secs(24 * 3600);

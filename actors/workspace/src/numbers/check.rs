@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
 use crate::core::command::{Command, Context};
-use crate::core::pool::Pool;
 use crate::core::records;
+use crate::core::senders::pool::Pool;
 use crate::inbox::number_facts;
 use crate::templates;
 
@@ -125,7 +125,7 @@ pub struct NumberCheck {
     pub verified_name: Option<Box<str>>,
     /// The provider's word for its status.
     pub status: Option<Box<str>>,
-    /// What else the provider says of it.
+    /// The other facts that the provider reports of it.
     pub facts: NumberFacts,
     /// The number of apps that receive the account's callbacks; `None` if the provider did not say.
     pub subscribed_apps: Option<usize>,
@@ -144,7 +144,7 @@ pub struct NumberCheck {
 impl NumberCheck {
     /// Returns whether it was made before this moment. A check by a clock that was ahead is
     /// ignored.
-    pub(super) fn has_been(&self, now: Timestamp) -> bool {
+    pub(super) fn is_past(&self, now: Timestamp) -> bool {
         self.at <= now
     }
 }
@@ -180,23 +180,26 @@ impl Workspace {
     }
 
     /// Returns the state that a check needs before the provider is asked.
-    pub(super) async fn begin_check(&self, number: NumberId) -> Result<Asking, CheckNumberError> {
+    pub(super) async fn begin_check(
+        &self,
+        number: NumberId,
+    ) -> Result<PendingCheck, CheckNumberError> {
         let connected = self.shared.numbers.connected(number);
         let own = connected.filter(|connected| connected.workspace == *self.id());
         let provider = own.and_then(|connected| connected.cloud_api.clone());
         let provider = provider.ok_or(CheckNumberError::NoProvider)?;
         let now = self.shared.clock.now();
-        let known = self.read(move |store, id| facts(store, id, number)).await?;
-        Ok(Asking { number, provider, clock: self.shared.clock.clone(), now, known })
+        let known = self.read(move |store, id| stored_facts(store, id, number)).await?;
+        Ok(PendingCheck { number, provider, clock: self.shared.clock.clone(), now, known })
     }
 
     /// Stores the provider's answer, and checks for other problems.
     pub(super) async fn end_check(
         &self,
-        Asking { number, now, known, .. }: Asking,
+        PendingCheck { number, now, known, .. }: PendingCheck,
         asked: Checkup,
     ) -> Result<NumberCheck, CheckNumberError> {
-        let mut check = summed_up(&asked);
+        let mut check = summarize(&asked);
         if self.template_is_missing(number).await? {
             check.problems.push(NumberProblem::TemplateMissing);
         }
@@ -214,7 +217,7 @@ impl Workspace {
         let is_new = asked.asked_at >= now;
         let said = asked.report.ok().filter(|_| is_new).map(|it| it.facts).unwrap_or_default();
         let pace_set = self.shared.numbers.pace_set();
-        let take = Take { number, known, said, pace_set, check: check.clone() };
+        let take = StoreCheck { number, known, said, pace_set, check: check.clone() };
         match self.is_asked_for() {
             true => {
                 let entry = AuditEntry::new("number.check").target(number);
@@ -257,7 +260,7 @@ impl Workspace {
 }
 
 /// Returns the stored facts of a number.
-fn facts(
+fn stored_facts(
     store: &dyn View,
     workspace: &WorkspaceId,
     number: NumberId,
@@ -266,7 +269,7 @@ fn facts(
 }
 
 /// A number whose provider is about to be asked.
-pub(super) struct Asking {
+pub(super) struct PendingCheck {
     number: NumberId,
     provider: Arc<CloudApiNumber>,
     clock: Clock,
@@ -275,7 +278,7 @@ pub(super) struct Asking {
     known: Option<Vec<u8>>,
 }
 
-impl Asking {
+impl PendingCheck {
     /// Asks the provider. This takes up to a minute, and does not keep the engine alive.
     pub(super) async fn ask(&self) -> Checkup {
         self.provider.checkup(&self.clock).await
@@ -283,7 +286,7 @@ impl Asking {
 }
 
 /// Summarizes the provider's answers.
-fn summed_up(asked: &Checkup) -> NumberCheck {
+fn summarize(asked: &Checkup) -> NumberCheck {
     let report = asked.report.as_ref().ok();
     let refusals = [asked.report.as_ref().err(), asked.subscribed.as_ref().err()];
     let mut problems: Vec<_> = refusals.into_iter().flatten().take(1).map(problem_of).collect();
@@ -334,7 +337,7 @@ fn problem_of(error: &ListError) -> NumberProblem {
 }
 
 /// Stores the result of a check.
-struct Take {
+struct StoreCheck {
     number: NumberId,
     /// The number's stored facts before its provider was asked.
     known: Option<Vec<u8>>,
@@ -343,7 +346,7 @@ struct Take {
     check: NumberCheck,
 }
 
-impl Command for Take {
+impl Command for StoreCheck {
     type Answer = ();
     type Error = Unavailable;
 
@@ -354,7 +357,7 @@ impl Command for Take {
         let last = last.and_then(|json| codec::decode::<NumberCheck>(&json).ok());
         // It may have been disconnected meanwhile, or checked again with another token.
         let now = context.now();
-        let last = last.filter(|last| last.has_been(now));
+        let last = last.filter(|last| last.is_past(now));
         if context.number(number).is_none() || last.is_some_and(|last| last.at > check.at) {
             return Ok(());
         }

@@ -83,7 +83,7 @@ async fn check_all(shared: Weak<Services>, turns: Arc<Semaphore>, due: Vec<Due>)
 async fn is_due(workspace: &Workspace, number: NumberId, now: Timestamp) -> Option<Timestamp> {
     let Ok(last) = workspace.last_check(number).await else { return None };
     let holds = |check: &NumberCheck| if check.reachable { HOLDS } else { EVERY };
-    match last.filter(|last| last.has_been(now)) {
+    match last.filter(|last| last.is_past(now)) {
         Some(last) => Some(last.at).filter(|at| now.since(*at) >= holds(&last)),
         None => Some(Timestamp::from_millis(0)),
     }

@@ -3,7 +3,7 @@
 use postrider_channel::Failure;
 use postrider_domain::event::number::{ChannelErrorData, NumberData, NumberStoppedData};
 use postrider_domain::{EventData, NumberId, PartyNames};
-use postrider_number::notices::{NumberNotice, Recipient};
+use postrider_number::{NumberNotice, Recipient};
 
 use crate::core::command::{Command, Context, Footprint};
 use crate::inbox::{identity, phone_aliases};

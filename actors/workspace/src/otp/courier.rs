@@ -1,4 +1,4 @@
-//! Carries out the steps of chains by SMS and mail, one task for each.
+//! Carries out the steps of chains by SMS and mail, one task for each, and settles them.
 //!
 //! A step was claimed and paid before it comes here. A call that surely was not taken is repeated
 //! while the step lasts. A call that may have been taken is made once.
@@ -6,8 +6,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use serde::Serialize;
-
+use CallOutcome::{Ended, NotTaken};
 use postrider_channel::email::{MailOptions, Mailed, OutgoingMail, hand_over};
 use postrider_channel::sandbox::{Sandbox, SandboxCode, ScriptedOutcome, deliver_code, take_code};
 use postrider_domain::event::chain::{OtpChannel, TryStatus};
@@ -19,12 +18,12 @@ use postrider_runtime::flow::Backoff;
 use postrider_runtime::hold::TENURE_AGAIN_AFTER;
 use postrider_webhook::GatewayClient;
 use postrider_webhook::client::{Answer, NoAnswer};
+use serde::Serialize;
 
 use crate::Workspace;
-use crate::core::command::{Command, Context};
+use crate::core::command::{Command, Context, Footprint};
 use crate::core::otp::chain;
 use crate::core::otp::chain_plan::StepCall;
-use crate::otp::settle_step::SettleStep;
 use crate::otp::sms::{SmsGateway, SmsRoute};
 use crate::services::Services;
 
@@ -36,13 +35,11 @@ const SLOW: Duration = Duration::from_secs(5);
 const SETTLE_TRIES: usize = 20;
 
 /// The outcome of one call.
-enum Called {
+enum CallOutcome {
     Ended(TryStatus, Option<u32>),
     /// The call surely was not taken.
     NotTaken(Option<Duration>),
 }
-
-use Called::{Ended, NotTaken};
 
 /// Starts to carry out a step.
 pub(crate) fn begin(services: Weak<Services>, workspace: WorkspaceId, call: StepCall) {
@@ -87,7 +84,7 @@ async fn carry_out(
         }
         clock.sleep_until(at).await;
         let Some(of) = handle(services, workspace) else { return Ok(()) };
-        if !of.perform(IsWanted(call.request, call.number)).await.unwrap_or(true) {
+        if !of.perform(IsStepWanted(call.request, call.number)).await.unwrap_or(true) {
             drop(of);
             return settle(services, workspace, call, TryStatus::Failed, None).await;
         }
@@ -126,7 +123,7 @@ enum Means {
     },
     Mail(Box<MailOptions>),
     /// None: this is the outcome.
-    None(Called),
+    None(CallOutcome),
 }
 
 async fn means(of: &Workspace, call: &StepCall) -> Means {
@@ -157,7 +154,7 @@ async fn call_once(
     clock: &Clock,
     workspace: &WorkspaceId,
     call: &StepCall,
-) -> Called {
+) -> CallOutcome {
     match means {
         Means::Sandbox(sandbox) => in_sandbox(&sandbox, clock, workspace, call).await,
         Means::Gateway { client, gateway, url } => {
@@ -166,7 +163,7 @@ async fn call_once(
                 return Ended(TryStatus::Failed, None);
             };
             let to = (workspace, url.as_str());
-            judged(client.post(to, &id, &gateway.secret, body, clock.real()).await)
+            read_answer(client.post(to, &id, &gateway.secret, body, clock.real()).await)
         }
         Means::Mail(options) => mail(&options, clock, call).await,
         Means::None(called) => called,
@@ -184,7 +181,7 @@ async fn in_sandbox(
     clock: &Clock,
     workspace: &WorkspaceId,
     call: &StepCall,
-) -> Called {
+) -> CallOutcome {
     let text = match call.channel {
         OtpChannel::Email => &call.text.email_text,
         OtpChannel::Messaging | OtpChannel::Sms => &call.text.sms,
@@ -241,7 +238,7 @@ fn gateway_body(id: &str, gateway: &SmsGateway, clock: &Clock, call: &StepCall) 
 }
 
 /// Interprets the answer of a gateway.
-fn judged(answer: Answer) -> Called {
+fn read_answer(answer: Answer) -> CallOutcome {
     let (status, retry_after, text) = match answer {
         Answer::Status { status, retry_after, text, .. } => (status, retry_after, text),
         // No request was sent.
@@ -253,7 +250,7 @@ fn judged(answer: Answer) -> Called {
     };
     let text = text.map(|text| text.body).unwrap_or_default();
     let body = json::given(&text);
-    // What is no JSON may be the page of a proxy in between.
+    // A text that is no JSON may be the page of a proxy in between.
     let is_broken = body.is_none() && !text.trim().is_empty();
     let body = body.unwrap_or_default();
     match status {
@@ -272,7 +269,7 @@ fn judged(answer: Answer) -> Called {
     }
 }
 
-async fn mail(options: &MailOptions, clock: &Clock, call: &StepCall) -> Called {
+async fn mail(options: &MailOptions, clock: &Clock, call: &StepCall) -> CallOutcome {
     let to = call.email.as_deref().and_then(|email| Email::new(email).ok());
     let Some(to) = to else { return Ended(TryStatus::Failed, None) };
     let host = options.from.as_str().rsplit('@').next().unwrap_or_default().to_owned();
@@ -294,14 +291,35 @@ async fn mail(options: &MailOptions, clock: &Clock, call: &StepCall) -> Called {
 }
 
 /// Returns whether a step that was not taken is still to be carried out.
-struct IsWanted(RequestId, u8);
+struct IsStepWanted(RequestId, u8);
 
-impl Command for IsWanted {
+impl Command for IsStepWanted {
     type Answer = bool;
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
         Ok(chain::is_step_wanted(context.core, self.0, self.1))
+    }
+}
+
+/// The command to note the outcome of a request's step, with the error code of its channel.
+pub(crate) struct SettleStep(
+    pub(crate) RequestId,
+    pub(crate) u8,
+    pub(crate) TryStatus,
+    pub(crate) Option<u32>,
+);
+
+impl Command for SettleStep {
+    type Answer = ();
+    type Error = Unavailable;
+
+    const FOOTPRINT: Footprint = Footprint::Ends;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        let Self(id, number, status, error) = self;
+        chain::settle_step(context.core, id, number, (status, error), context.effects);
+        Ok(())
     }
 }
 
@@ -317,7 +335,7 @@ mod tests {
             let text = Box::new(AnswerText { headers: Vec::new(), body: body.to_owned() });
             let excerpt = None;
             let answer = Answer::Status { status, retry_after: None, excerpt, text: Some(text) };
-            judged(answer)
+            read_answer(answer)
         };
         let long = format!(r#"{{"status": "delivered", "more": "{}"}}"#, "x".repeat(5000));
         for (status, body, expected) in [

@@ -9,7 +9,7 @@ use postrider_domain::{Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::Workspace;
-use crate::core::otp::day_counts::{DayCounts, OtpCounts, key_into, prefix, read_key};
+use crate::core::otp::day_counts::{OtpCounts, TodayCounts, key_into, prefix, read_key};
 use crate::sweep::{self, Look, RecordKeys, SweepCursor};
 
 /// The number of further days for which counted days are kept.
@@ -77,14 +77,14 @@ pub(crate) fn counts_of_today(
     store: &dyn View,
     workspace: &WorkspaceId,
     now: Timestamp,
-) -> Result<DayCounts, StoreError> {
+) -> Result<TodayCounts, StoreError> {
     let (today, mut found) = (Day::of(now), Vec::new());
     scan(store, workspace, (today, today), &mut |_, code, counts| found.push((code, counts)))?;
-    Ok(DayCounts::stored(today, found.into_iter()))
+    Ok(TodayCounts::stored(today, found.into_iter()))
 }
 
 /// Reads the counts of days long past.
-pub(crate) fn long_past(
+pub(crate) fn expired_days(
     look: &Look<'_>,
     cursor: &mut SweepCursor,
 ) -> Result<RecordKeys, StoreError> {

@@ -85,7 +85,7 @@ impl DecisionFilter {
     }
 
     /// Returns the decision of an entry, if the filter matches.
-    fn found(&self, entry: &LogEntry) -> Option<Decided> {
+    fn matching_decision(&self, entry: &LogEntry) -> Option<Decided> {
         match &entry.event {
             PublicEvent::Other { data, .. } if entry.event.kind() == KIND => {
                 let decided = serde_json::from_str(data);
@@ -139,7 +139,7 @@ fn page(
             return false;
         }
         (last, looked_at) = (sequence, looked_at + 1);
-        if let Some(decided) = filter.found(&entry) {
+        if let Some(decided) = filter.matching_decision(&entry) {
             let (event_id, at) = (entry.id(id, sequence), entry.at);
             rows.push(DecisionRow { event_id, at, decided });
         }

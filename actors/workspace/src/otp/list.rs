@@ -1,7 +1,7 @@
 //! Lists one-time passwords, newest first.
 //!
 //! Sending a code writes nothing for it; its end writes a record and the entries of its index
-//! (`core/otp/ended.rs`, `ended_index.rs`). Requests that have not ended are found in the actor's
+//! (`core/otp/ended.rs`). Requests that have not ended are found in the actor's
 //! memory first. A request that ends meanwhile has its record by the time the records are read, so
 //! none is missed between the two. One that is in both is listed by its record.
 //!
@@ -19,12 +19,12 @@ use postrider_domain::{NumberId, Phone, RequestId, Timestamp};
 use crate::Workspace;
 use crate::core::Core;
 use crate::core::command::{Command, Context};
-use crate::core::otp::chain_tries::{channel_of, tries_of};
-use crate::core::otp::pending::Wanted;
+use crate::core::otp::chain::{channel_of, tries_of};
+use crate::core::otp::pending::PendingQuery;
 use crate::core::otp::requests::{KEPT_AFTER_EXPIRY, Otp};
 use crate::core::otp::types::OtpState;
-use crate::newest_first::{Batch, LOOKED_AT_MAX, Walk, merged};
-use crate::otp::found::ended_before;
+use crate::newest_first::{LOOKED_AT_MAX, Walk, WalkBatch, merged};
+use crate::otp::ended::ended_before;
 
 /// The number of requests that one command looks at: some 50 µs of the actor.
 const LOOKED_AT_ONCE: usize = 2_000;
@@ -33,8 +33,8 @@ const ROWS_AT_ONCE: usize = 200;
 /// The time for which a request may be known after its end, until a tick comes to it.
 const SLACK: Duration = Duration::from_secs(300);
 
-type Rows = Batch<RequestId, OtpRow>;
-type Otps = Walk<RequestId, OtpRow>;
+type OtpBatch = WalkBatch<RequestId, OtpRow>;
+type OtpWalk = Walk<RequestId, OtpRow>;
 
 /// The filter of one-time passwords; the default matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -161,10 +161,10 @@ impl Workspace {
         &self,
         filter: &OtpFilter,
         mut before: Option<RequestId>,
-        walk: &mut Otps,
+        walk: &mut OtpWalk,
     ) -> Result<(), Unavailable> {
         loop {
-            let wanted = Wanted {
+            let wanted = PendingQuery {
                 phone: filter.phone,
                 before,
                 since: filter.from,
@@ -186,7 +186,7 @@ impl Workspace {
         &self,
         filter: &OtpFilter,
         mut before: Option<RequestId>,
-        walk: &mut Otps,
+        walk: &mut OtpWalk,
     ) -> Result<(), Unavailable> {
         loop {
             // With a filter by channel, few of most channels match, and the actor is asked for each
@@ -225,13 +225,13 @@ impl Workspace {
 ///
 /// It returns nothing while there are requests that should have ended long ago: then it ends a part
 /// of those.
-struct ReadPending(OtpFilter, Wanted);
+struct ReadPending(OtpFilter, PendingQuery);
 
 impl Command for ReadPending {
-    type Answer = Option<Rows>;
+    type Answer = Option<OtpBatch>;
     type Error = Unavailable;
 
-    fn carry_out(self, context: &mut Context<'_>) -> Result<Option<Rows>, Unavailable> {
+    fn carry_out(self, context: &mut Context<'_>) -> Result<Option<OtpBatch>, Unavailable> {
         let Self(filter, wanted) = self;
         if context.core.hot.is_behind() {
             context.core.tick(context.effects);
@@ -242,7 +242,7 @@ impl Command for ReadPending {
         // Notes are parsed only if the reference is in their text: there may be thousands.
         let encoded = filter.reference.as_ref();
         let encoded = encoded.map(|it| serde_json::to_string(it).unwrap_or_default());
-        let is_called_so = |id: RequestId| {
+        let has_reference = |id: RequestId| {
             encoded.as_deref().is_none_or(|encoded| {
                 extras.json(id).is_some_and(|json| json.contains(encoded))
                     && extras.notes(id).reference == filter.reference
@@ -251,14 +251,14 @@ impl Command for ReadPending {
         let takes = |otp: &Otp| {
             let status = core.hot.otps.status(otp, core.now());
             filter.status.is_none_or(|wanted| wanted == status)
-                && is_called_so(otp.id)
+                && has_reference(otp.id)
                 && (filter.channel.is_none()
                     || filter.takes_channel(channel_of(&tries_of(core, otp))))
         };
         let found = core.hot.pending(&wanted, takes);
         let rows = found.otps.iter().filter_map(|otp| Some((otp.id, pending_row(core, otp)?)));
         let rows = rows.collect();
-        Ok(Some(Batch { rows, looked_at: found.looked_at, down_to: found.down_to }))
+        Ok(Some(WalkBatch { rows, looked_at: found.looked_at, down_to: found.down_to }))
     }
 }
 

@@ -1,40 +1,39 @@
-//! The operations of callers on one-time passwords.
+//! The operations of callers on one-time passwords, and the channel's answers to their messages.
 
 pub(crate) mod courier;
 mod days;
 mod decided;
-mod found;
-mod found_language;
-mod kept;
+mod ended;
 mod list;
-pub(crate) mod refused;
-mod settle_step;
 pub mod sms;
 pub mod test_phones;
-mod through_number;
 
-pub use days::OtpDays;
-pub use decided::{Decided, DecisionFilter, DecisionRow, DecisionsPage};
-pub use list::{OtpFilter, OtpRow, OtpsPage};
-
-pub(crate) use days::{counts_of_today, long_past};
-pub(crate) use kept::long_ended;
-pub(crate) use through_number::move_code;
-
+use postrider_channel::callback::Progress;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::event::chain::OtpChannel;
-use postrider_domain::{MessageId, RequestId};
+use postrider_domain::event::otp::OtpLanguages;
+use postrider_domain::otp_text::sent_language;
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{MessageId, NumberId, RequestId, Timestamp};
 use postrider_runtime::random;
 
 use crate::Workspace;
 use crate::core::command::{Command, Context, Footprint};
-use crate::core::otp::cancel;
 use crate::core::otp::types::{
-    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtp, SendOtpError, Verification,
+    OtpSent, OtpState, ReadOtpError, ResendOtpError, SendMore, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
-use crate::core::sticky;
+use crate::core::otp::{delivery, languages};
+use crate::core::senders::{codes, sticky};
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::mailbox::message::WorkspaceMessage;
+use crate::templates::update;
+
+pub use days::OtpDays;
+pub(crate) use days::{counts_of_today, expired_days};
+pub use decided::{Decided, DecisionFilter, DecisionRow, DecisionsPage};
+pub(crate) use ended::expired_otps;
+pub use list::{OtpFilter, OtpRow, OtpsPage};
 
 impl Workspace {
     /// Creates a one-time password and sends it to a phone.
@@ -136,17 +135,50 @@ pub(crate) fn send(
     mut command: SendOtp,
     id: RequestId,
 ) -> Result<OtpSent, SendOtpError> {
-    found_language::resolve(command.more.as_deref_mut(), context)?;
+    resolve_languages(command.more.as_deref_mut(), context)?;
     let phone = command.phone;
-    let through = through_number::resolve(&mut command, context)?;
+    let through = codes::choose_for_send(&mut command, context)?;
     let down = through.or(context.core.number).and_then(|number| context.down_for(number));
     let through = through.filter(|_| phone.known().is_some());
-    let noted = through_number::to_note(context, phone, through)?;
+    let noted = codes::to_note(context, phone, through)?;
     let sent = context.core.send_otp(command, id, down, context.effects)?;
     if context.core.goes_through_number(id) {
         sticky::put(context, &phone.into(), noted);
     }
     Ok(sent)
+}
+
+/// Sets the languages of a send: the first with a template that may be sent, and with a text.
+///
+/// Nothing is looked up for a send that asks for none.
+fn resolve_languages(
+    more: Option<&mut SendMore>,
+    context: &Context<'_>,
+) -> Result<(), SendOtpError> {
+    let Some(more) = more else { return Ok(()) };
+    let Some(language) = &more.language else { return Ok(()) };
+    let own = &context.core.otp_template;
+    if more.inbound {
+        // The person writes it, and nothing is sent.
+        let text = sent_language(language.served_by().chain([&*own.language]));
+        more.languages = Some(OtpLanguages { template: text.into(), text: text.into() });
+        return Ok(());
+    }
+    // An unknown number is refused when the number is chosen.
+    let named = more.from.as_deref().and_then(|name| sticky::named(context, name));
+    let mut template = &*own.language;
+    for wanted in language.served_by() {
+        if wanted == &*own.language {
+            break;
+        }
+        if languages::has_sendable_template(context.core, wanted, named) {
+            template = wanted;
+            break;
+        }
+    }
+    let text = languages::text_language(context.core, language.served_by());
+    more.languages = Some(OtpLanguages { template: template.into(), text: text.into() });
+    Ok(())
 }
 
 /// Sends a request's code once more, as message `message`.
@@ -155,7 +187,7 @@ pub(crate) fn resend(
     (id, only): (RequestId, Option<OtpChannel>),
     message: MessageId,
 ) -> Result<OtpSent, ResendOtpError> {
-    let moved = through_number::of_resend(context, id).map_err(ResendOtpError::Refused)?;
+    let moved = codes::choose_for_resend(context, id).map_err(ResendOtpError::Refused)?;
     let to = moved.as_ref().map(|moved| moved.number);
     let down = to.or_else(|| context.core.next_number(id));
     let down = down.and_then(|number| context.down_for(number));
@@ -197,6 +229,46 @@ impl Command for CancelOtp {
     type Error = VerifyOtpError;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), VerifyOtpError> {
-        cancel::cancel(context.core, self.0, context.effects)
+        context.core.cancel_otp(self.0, context.effects)
+    }
+}
+
+/// Applies the channel's answer to the message of a code through a number.
+///
+/// If the template cannot be read now, the channel's answer to the next code has the same effect.
+pub(crate) fn note_answer(
+    context: &mut Context<'_>,
+    (id, number): (RequestId, NumberId),
+    settled: &FinalOutcome,
+) {
+    let FinalOutcome::Failed(failure) = settled else { return };
+    let (template, now) = (languages::template_of(context.core, id), context.now());
+    if let Err(error) = update::refused(context, (&template, number), (failure, now)) {
+        tracing::warn!(workspace = %context.core.id, %error, "a template stays as it is");
+    }
+}
+
+/// Applies a number's report at a moment on the message of a code.
+///
+/// The first failure shows the status of the template.
+///
+/// # Errors
+/// [`Unavailable`]: the store cannot be read.
+pub(crate) fn report(
+    context: &mut Context<'_>,
+    (id, message): (RequestId, u8),
+    number: NumberId,
+    (progress, at): (&Progress, Timestamp),
+) -> Result<(), Unavailable> {
+    let before = context.effects.log_count;
+    delivery::report(context.core, id, message, progress, context.effects);
+    match progress {
+        Progress::Failed(failure) if context.effects.log_count > before => {
+            let template = languages::template_of(context.core, id);
+            // The provider's clock may be behind ours.
+            let at = at.max(id.timestamp());
+            update::refused(context, (&template, number), (failure, at))
+        }
+        _ => Ok(()),
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! [`Table::Workspaces`] has it under `workspace ‖ 0 ‖ sms`, with its secret encrypted.
 
-use serde::{Deserialize, Serialize};
-
 use postrider_domain::event::chain::TryStatus;
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::unavailable::Unavailable;
@@ -14,11 +12,12 @@ use postrider_store::view::codec;
 use postrider_store::{Change, StoreError, Table, View};
 use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
 use postrider_webhook::ssrf::WebhookUrlError;
+use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
 use crate::core::command::{Command, Context};
 use crate::core::records::sms_key;
-use crate::otp::settle_step::SettleStep;
+use crate::otp::courier::SettleStep;
 
 /// The maximum difference between a receipt's moment and now, in seconds.
 const TOLERANCE: u64 = 300;
@@ -93,7 +92,7 @@ pub enum SmsReceiptError {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct SmsRecord {
     route: SmsRoute,
     sender: Option<String>,
     secret: Sealed,
@@ -154,7 +153,7 @@ impl Workspace {
     /// [`Unavailable`] when the store cannot be read.
     pub async fn sms(&self) -> Result<Option<SmsInfo>, Unavailable> {
         let found = self.read(read).await?;
-        Ok(found.map(|Record { route, sender, created_at, .. }| SmsInfo {
+        Ok(found.map(|SmsRecord { route, sender, created_at, .. }| SmsInfo {
             route,
             sender,
             created_at,
@@ -165,7 +164,7 @@ impl Workspace {
     pub(crate) async fn sms_gateway(&self) -> Result<Option<SmsGateway>, Unavailable> {
         let keys = self.shared.master_keys.clone();
         self.read(move |store, workspace| {
-            let Some(Record { route, sender, secret, .. }) = read(store, workspace)? else {
+            let Some(SmsRecord { route, sender, secret, .. }) = read(store, workspace)? else {
                 return Ok(None);
             };
             let opened = secret.open(&keys, &place(workspace));
@@ -212,7 +211,7 @@ pub(crate) fn is_set(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, 
     Ok(read(store, workspace)?.is_some())
 }
 
-fn read(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<Record>, StoreError> {
+fn read(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<SmsRecord>, StoreError> {
     let found = store.get(Table::Workspaces, &sms_key(workspace))?;
     found.map(|json| codec::decode(&json)).transpose()
 }
@@ -225,7 +224,7 @@ pub fn resealed(
 ) -> Result<Option<Change>, StoreError> {
     let Some(record) = read(store, workspace)? else { return Ok(None) };
     Ok(record.secret.resealed(keys, &place(workspace)).map(|secret| {
-        let record = codec::encode(&Record { secret, ..record });
+        let record = codec::encode(&SmsRecord { secret, ..record });
         Change::put(Table::Workspaces, sms_key(workspace), record)
     }))
 }
@@ -242,7 +241,7 @@ impl Command for SetSms {
         context.core.channels.sms = self.0.is_some();
         match self.0 {
             Some((route, sender, secret)) => {
-                let record = Record { route, sender, secret, created_at };
+                let record = SmsRecord { route, sender, secret, created_at };
                 context.put_json(Table::Workspaces, key, &record);
             }
             None => context.delete(Table::Workspaces, key),

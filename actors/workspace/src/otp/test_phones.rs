@@ -18,7 +18,7 @@ pub use crate::core::otp::extras::TestPhones;
 use crate::core::records::test_phones_key;
 
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct TestPhonesRecord {
     /// The phones and their codes as JSON.
     sealed: Sealed,
 }
@@ -38,7 +38,9 @@ impl Workspace {
             .change_concealed("codes", true);
         let record = (!phones.phones().is_empty()).then(|| {
             let texts = codec::encode(&phones.reveal());
-            Record { sealed: Sealed::seal(&self.shared.master_keys, &place(self.id()), &texts) }
+            TestPhonesRecord {
+                sealed: Sealed::seal(&self.shared.master_keys, &place(self.id()), &texts),
+            }
         });
         let record = record.map(|record| codec::encode(&record));
         let command = SetTestPhones { phones: Arc::new(phones), record };
@@ -74,7 +76,7 @@ pub(crate) fn load(
     Ok(TestPhones::new(phones.into_iter().filter_map(chosen)))
 }
 
-fn read(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<Record>, StoreError> {
+fn read(store: &dyn View, workspace: &WorkspaceId) -> Result<Option<TestPhonesRecord>, StoreError> {
     let found = store.get(Table::Workspaces, &test_phones_key(workspace))?;
     found.map(|json| codec::decode(&json)).transpose()
 }
@@ -85,9 +87,9 @@ pub fn resealed(
     workspace: &WorkspaceId,
     keys: &MasterKeys,
 ) -> Result<Option<Change>, StoreError> {
-    let Some(Record { sealed }) = read(store, workspace)? else { return Ok(None) };
+    let Some(TestPhonesRecord { sealed }) = read(store, workspace)? else { return Ok(None) };
     Ok(sealed.resealed(keys, &place(workspace)).map(|sealed| {
-        let record = codec::encode(&Record { sealed });
+        let record = codec::encode(&TestPhonesRecord { sealed });
         Change::put(Table::Workspaces, test_phones_key(workspace), record)
     }))
 }

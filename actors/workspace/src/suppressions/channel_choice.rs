@@ -80,7 +80,7 @@ fn last_choice(
 /// Stores the channel's report of a party's choice at that moment.
 ///
 /// A later choice or decision counts, whichever is known first.
-pub(crate) fn chose(
+pub(crate) fn note_choice(
     context: &mut Context<'_>,
     party: &PartyId,
     choice: Choice,
@@ -111,7 +111,7 @@ pub(crate) fn stopped_marketing(
     at: Timestamp,
 ) -> Result<(), Unavailable> {
     for party in parties_of(context, party)? {
-        chose(context, &party, Choice::Refused, at)?;
+        note_choice(context, &party, Choice::Refused, at)?;
     }
     Ok(())
 }
@@ -136,7 +136,7 @@ pub(crate) fn follow(
     // marketing in the app too.
     let choice = last_choice(context, other)?.max(choice);
     if let Some((at, choice)) = choice.filter(|(_, choice)| choice.source().is_some()) {
-        chose(context, party, choice, at)?;
+        note_choice(context, party, choice, at)?;
     }
     let decided_at = last_decision(context, other)?.max(created_at.as_millis());
     if source.is_channel() || last_decision(context, party)? > decided_at {

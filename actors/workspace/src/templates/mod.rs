@@ -6,28 +6,29 @@ pub(crate) mod accounts;
 pub mod sync;
 pub(crate) mod update;
 
-pub use crate::core::settings::UseTemplateError;
-pub use accounts::OfAccount;
-use postrider_store::view::codec;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use postrider_channel::cloud_api::ListError;
+use postrider_domain::content::TemplateContent;
+use postrider_domain::template::parameters::Filled;
+use postrider_domain::template::{
+    CodeButton, Misfit, TemplateCategory, TemplateName, TemplateQuality, TemplateStatus, parameters,
+};
+use postrider_domain::unavailable::Unavailable;
+use postrider_domain::{AuditEntry, Timestamp, WorkspaceId, template};
+use postrider_store::view::codec;
+use postrider_store::{Direction, StoreError, Table, View};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use postrider_channel::cloud_api::ListError;
-use postrider_domain::content::TemplateContent;
-use postrider_domain::template::parameters::{self, Filled};
-use postrider_domain::template::{self, Misfit, TemplateCategory, TemplateQuality, TemplateStatus};
-use postrider_domain::template::{CodeButton, TemplateName};
-use postrider_domain::{AuditEntry, Timestamp, WorkspaceId};
-use postrider_store::{Direction, StoreError, Table, View};
-
 use crate::core::command::{Command, Context, Footprint};
-use crate::core::otp::code_templates::{CodeTemplate, CodeTemplates, InLanguage};
+use crate::core::otp::languages::{CodeTemplate, CodeTemplates, InLanguage};
 use crate::core::view::unreadable;
 use crate::handle::Workspace;
-use postrider_domain::unavailable::Unavailable;
+
+pub use crate::core::settings::UseTemplateError;
+pub use accounts::OfAccount;
 
 /// A template, as the channel knows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -138,14 +139,14 @@ pub fn read(
     name: &str,
     language: &str,
 ) -> Result<Option<Template>, StoreError> {
-    if !may_be_one(name, language) {
+    if !may_be_template(name, language) {
         return Ok(None);
     }
     let value = store.get(Table::Templates, &key(workspace, name, language))?;
     value.map(|json| codec::decode(&json)).transpose()
 }
 
-fn may_be_one(name: &str, language: &str) -> bool {
+fn may_be_template(name: &str, language: &str) -> bool {
     template::check_name(name).and_then(|()| template::check_language(language)).is_ok()
 }
 
@@ -158,7 +159,7 @@ pub fn find_template(
     name: &str,
     language: &str,
 ) -> Result<Option<Template>, Unavailable> {
-    if !may_be_one(name, language) {
+    if !may_be_template(name, language) {
         return Ok(None);
     }
     context.get_json(Table::Templates, &key(&context.core.id, name, language))
@@ -177,7 +178,7 @@ pub fn known_template(
 }
 
 /// Writes a template, and updates the one for one-time passwords in memory.
-fn save(context: &mut Context<'_>, template: &Template) {
+fn store_template(context: &mut Context<'_>, template: &Template) {
     let key = key(&context.core.id, &template.name, &template.language);
     context.put_json(Table::Templates, key, template);
     let of_codes = &context.core.otp_template;
@@ -225,17 +226,17 @@ pub(crate) fn code_templates(
 ///
 /// # Errors
 /// [`Unavailable`]: the store cannot be read.
-pub(crate) fn carry_codes(
+pub(crate) fn set_code_template(
     context: &mut Context<'_>,
     template: &TemplateName,
 ) -> Result<(), Unavailable> {
-    context.core.code_templates = code_templates_now(context, &template.name)?;
+    context.core.code_templates = read_code_templates(context, &template.name)?;
     context.core.otp_template = Arc::new(template.clone());
     Ok(())
 }
 
 /// Does the same, with the changes of commands that are not durable yet.
-fn code_templates_now(context: &Context<'_>, name: &str) -> Result<CodeTemplates, Unavailable> {
+fn read_code_templates(context: &Context<'_>, name: &str) -> Result<CodeTemplates, Unavailable> {
     let workspace = &context.core.id;
     let mut templates = code_templates(context.store(), workspace, name).map_err(unreadable)?;
     let prefix = key(workspace, name, "");
@@ -273,7 +274,7 @@ impl Command for CreateTemplate {
             account,
             others,
         };
-        save(context, &template);
+        store_template(context, &template);
         Ok(template)
     }
 }

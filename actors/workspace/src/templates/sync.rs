@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::services::Services;
 use postrider_channel::cloud_api::{CloudApiNumber, ListError, ListedTemplate};
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{AuditEntry, WorkspaceId, template};
 use postrider_number::record::{NumberInfo, NumberKind};
 use postrider_runtime::clock::Clock;
@@ -17,19 +17,19 @@ use postrider_runtime::flow::Backoff;
 use postrider_store::{StoreError, Table};
 
 use crate::core::command::{Command, Context};
-use crate::core::pool::Pool;
 use crate::core::records;
+use crate::core::senders::pool::Pool;
 use crate::core::settings::ChangeError;
 use crate::core::view::unreadable;
 use crate::handle::Workspace;
+use crate::services::Services;
 use crate::templates::update::{put_listed, reason_of};
 use crate::templates::{ChannelFacts, NewTemplate, Template, TemplateError};
-use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 
 /// An account, and a number of it.
 type Provider = (Option<Box<str>>, Arc<CloudApiNumber>);
 /// An account and its templates.
-type Listed = (Option<Box<str>>, Vec<ListedTemplate>);
+type ListedTemplates = (Option<Box<str>>, Vec<ListedTemplate>);
 
 /// The provider's words for the form of parameters.
 const PARAMETER_FORMATS: [&str; 2] = ["positional", "named"];
@@ -78,7 +78,7 @@ impl Workspace {
         let id = self.slot.id.clone();
         if self.shared.template_syncs.ask(&id) {
             let (shared, clock) = (Arc::downgrade(&self.shared), self.shared.clock.clone());
-            drop(tokio::spawn(Background { shared, clock, id }.run()));
+            drop(tokio::spawn(BackgroundSync { shared, clock, id }.run()));
         }
     }
 
@@ -121,7 +121,9 @@ impl Workspace {
     }
 
     /// Returns the templates of the accounts of the workspace's numbers, and the first error.
-    async fn list_templates(&self) -> Result<(Vec<Listed>, Option<ListError>), Unavailable> {
+    async fn list_templates(
+        &self,
+    ) -> Result<(Vec<ListedTemplates>, Option<ListError>), Unavailable> {
         let (mut all, mut failed) = (Vec::new(), None);
         for (account, provider) in self.template_providers().await? {
             match provider.list_templates().await {
@@ -162,16 +164,16 @@ impl Workspace {
 }
 
 /// The work in the background. It does not keep the engine alive.
-struct Background {
+struct BackgroundSync {
     shared: Weak<Services>,
     clock: Clock,
     id: WorkspaceId,
 }
 
 /// The engine has stopped, or is stopping.
-struct Stopped;
+struct EngineStopped;
 
-impl Background {
+impl BackgroundSync {
     async fn run(self) {
         while let Ok(calls) = self.try_until_done().await {
             self.wait(PAUSE_FOR_EACH_CALL * calls).await;
@@ -183,14 +185,14 @@ impl Background {
     }
 
     /// Returns the number of calls of the last try.
-    async fn try_until_done(&self) -> Result<u32, Stopped> {
+    async fn try_until_done(&self) -> Result<u32, EngineStopped> {
         for tried in 1..=TRIES_MAX {
             let error = match self.sync().await {
                 Ok(calls) => return Ok(calls),
                 Err(TemplateError::Unavailable(why))
                     if why.reason == UnavailableReason::Draining =>
                 {
-                    return Err(Stopped);
+                    return Err(EngineStopped);
                 }
                 Err(error) => error,
             };
@@ -210,7 +212,7 @@ impl Background {
             self.workspace()?.take_listed(account, listed).await?;
         }
         failed.map_or(Ok(()), Err)?;
-        self.workspace()?.perform(Done { wanted }).await?;
+        self.workspace()?.perform(SyncDone { wanted }).await?;
         Ok(u32::try_from(calls).unwrap_or(u32::MAX))
     }
 
@@ -282,11 +284,11 @@ fn count(value: Option<Vec<u8>>) -> Result<u64, StoreError> {
 }
 
 /// Records that the templates include everything that was requested up to this count.
-struct Done {
+struct SyncDone {
     wanted: u64,
 }
 
-impl Command for Done {
+impl Command for SyncDone {
     type Answer = ();
     type Error = Unavailable;
 
@@ -306,7 +308,8 @@ pub fn resume(shared: &Arc<Services>) {
     let (shared, clock) = (Arc::downgrade(shared), shared.clock.clone());
     drop(tokio::spawn(async move {
         for id in ids {
-            let background = Background { shared: Weak::clone(&shared), clock: clock.clone(), id };
+            let background =
+                BackgroundSync { shared: Weak::clone(&shared), clock: clock.clone(), id };
             let Ok(workspace) = background.workspace() else { continue };
             match workspace.is_outdated().await {
                 Ok(false) => continue,
@@ -336,7 +339,7 @@ fn log_reason(error: &TemplateError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::template_syncs::TemplateSyncs;
+    use crate::services::TemplateSyncs;
 
     #[test]
     fn one_is_under_way_and_at_most_one_more_is_to_come() {

@@ -11,8 +11,8 @@ use postrider_domain::{EventData, NumberId, Timestamp};
 
 use crate::core::command::Context;
 
-use super::accounts::Whose;
-use super::{ChannelFacts, NewTemplate, Template, find_template, save};
+use super::accounts::TemplateOwner;
+use super::{ChannelFacts, NewTemplate, Template, find_template, store_template};
 
 /// Applies the channel's report about a template of a number's account.
 ///
@@ -28,7 +28,7 @@ pub(crate) fn apply(
 ) -> Result<bool, Unavailable> {
     let TemplateName { name, language } = &update.template;
     let Some(row) = find_template(context, name, language)? else { return Ok(true) };
-    let whose = Whose::of(context, number);
+    let whose = TemplateOwner::of(context, number);
     let Some(template) = row.of_account(whose.account()) else { return Ok(true) };
     let mut changed = template.clone();
     match &update.news {
@@ -61,7 +61,7 @@ pub(crate) fn set_status(
     number: NumberId,
     status: TemplateStatus,
 ) -> Template {
-    let whose = Whose::of(context, number);
+    let whose = TemplateOwner::of(context, number);
     set_status_of(context, row, &whose, status)
 }
 
@@ -75,14 +75,14 @@ pub(super) fn set_status_of_all(
     let others = row.others.iter().map(|it| Some(it.account.clone()));
     let all: Vec<_> = [row.account.clone()].into_iter().chain(others).collect();
     all.into_iter().fold(row, |row, account| {
-        set_status_of(context, row, &Whose { account, home: Option::clone(&home) }, status)
+        set_status_of(context, row, &TemplateOwner { account, home: Option::clone(&home) }, status)
     })
 }
 
 fn set_status_of(
     context: &mut Context<'_>,
     row: Template,
-    whose: &Whose,
+    whose: &TemplateOwner,
     status: TemplateStatus,
 ) -> Template {
     let Some(template) = row.of_account(whose.account()) else { return row };
@@ -137,23 +137,23 @@ pub(super) fn put_listed(
         others,
     };
     let Some(known) = known else {
-        save(context, &listed);
+        store_template(context, &listed);
         return Ok(());
     };
-    let whose = Whose { account, home: context.core.pool.home().map(Into::into) };
+    let whose = TemplateOwner { account, home: context.core.pool.home().map(Into::into) };
     let row = match whose.account.is_some() && account_left(context, &known) {
         false => known.clone().named(whose.account()),
         true => match known.without_own(whose.account.as_deref()) {
             Some(row) => row,
             // The account has not had it before.
             None => {
-                save(context, &Template { others: known.others, ..listed });
+                store_template(context, &Template { others: known.others, ..listed });
                 return Ok(());
             }
         },
     };
     let Some(before) = row.of_account(whose.account()) else {
-        save(context, &row.with(whose.account(), listed));
+        store_template(context, &row.with(whose.account(), listed));
         return Ok(());
     };
     listed.updated_at = before.updated_at;
@@ -162,7 +162,7 @@ pub(super) fn put_listed(
     // The row names its account from now on, even if nothing else is new.
     let row = row.with(whose.account(), before.clone());
     if row.account != known.account {
-        save(context, &row);
+        store_template(context, &row);
     }
     replace(context, &row, &whose, &before, listed);
     Ok(())
@@ -182,7 +182,7 @@ fn account_left(context: &Context<'_>, row: &Template) -> bool {
 fn replace(
     context: &mut Context<'_>,
     row: &Template,
-    whose: &Whose,
+    whose: &TemplateOwner,
     before: &Template,
     mut after: Template,
 ) -> Template {
@@ -198,7 +198,7 @@ fn replace(
         context.effects.emit(now, data);
     }
     let row = row.with(whose.account(), after);
-    save(context, &row);
+    store_template(context, &row);
     row
 }
 

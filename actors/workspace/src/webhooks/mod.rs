@@ -1,33 +1,35 @@
 //! A workspace's webhook endpoints: its actor creates, changes and deletes them one at a time.
 
-mod audit;
 mod disable;
-mod health;
 
-pub use disable::DisableInWorkspace;
-
-use postrider_store::View;
 use std::sync::Arc;
 
+use postrider_domain::audit::origin;
 use postrider_domain::event::webhook::WebhookData;
+use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{
     AuditEntry, EventData, EventId, LogEntry, Timestamp, WebhookId, WorkspaceId,
 };
 use postrider_runtime::random;
 use postrider_runtime::sealed::Sealed;
 use postrider_runtime::task::detached;
-use postrider_store::Table;
+use postrider_store::{Table, View};
+use postrider_webhook::EndpointHealth;
+use postrider_webhook::ShownAttempt;
 use postrider_webhook::delivery::DisabledReason;
 use postrider_webhook::endpoint::{Endpoint, WebhookInfo, WebhookSettings, seal};
-use postrider_webhook::records::{self, Cursor, KeptAttempt};
-use postrider_webhook::replay::{Replay, ReplayError};
+use postrider_webhook::records::{AttemptId, Cursor, KeptAttempt};
 use postrider_webhook::signature::{SECRET_BYTES, WebhookSecret};
 use postrider_webhook::ssrf::WebhookUrlError;
+use postrider_webhook::{Replay, ReplayError, records};
 
 use crate::core::command::{Command, Context, Footprint};
+use crate::core::effects::Effects;
 use crate::core::view::unreadable;
+use crate::events;
 use crate::handle::Workspace;
-use postrider_domain::unavailable::Unavailable;
+
+pub use disable::DisableInWorkspace;
 
 /// The maximum number of a workspace's endpoints.
 pub(crate) const WEBHOOKS_MAX: usize = 10;
@@ -89,7 +91,7 @@ impl Workspace {
         let id = random::webhook_id(self.shared.clock.now());
         let secret = WebhookSecret::new(random::bytes::<SECRET_BYTES>());
         let sealed = seal(&secret, &self.shared.webhooks.master_keys, id);
-        let entry = audit::created(id, &settings);
+        let entry = created_entry(id, &settings);
         let info = self
             .change_webhooks(CreateWebhook { id, settings, secret: sealed }, Some(entry))
             .await?;
@@ -129,7 +131,7 @@ impl Workspace {
         if let Some(url) = &change.url {
             self.shared.webhooks.options.addresses.check_url(url)?;
         }
-        let entry = audit::updated(id, &change);
+        let entry = updated_entry(id, &change);
         self.change_webhooks(UpdateWebhook { id, change }, Some(entry)).await
     }
 
@@ -138,7 +140,7 @@ impl Workspace {
     /// # Errors
     /// [`WebhookError`]: there is no such webhook, or the workspace is unavailable.
     pub async fn delete_webhook(&self, id: WebhookId) -> Result<(), WebhookError> {
-        let entry = audit::deleted(id);
+        let entry = deleted_entry(id);
         self.change_webhooks(DeleteWebhook { id }, Some(entry)).await
     }
 
@@ -152,7 +154,7 @@ impl Workspace {
     ) -> Result<(WebhookInfo, WebhookSecret), WebhookError> {
         let secret = WebhookSecret::new(random::bytes::<SECRET_BYTES>());
         let sealed = seal(&secret, &self.shared.webhooks.master_keys, id);
-        let entry = audit::rotated(id);
+        let entry = rotated_entry(id);
         let change = RotateSecret { id, secret: sealed };
         let info = self.change_webhooks(change, Some(entry)).await?;
         Ok((info, secret))
@@ -216,6 +218,46 @@ impl Workspace {
             Ok(answer)
         })
         .await
+    }
+
+    /// Returns the health of an endpoint. The remembered tries of the last 24 hours count.
+    ///
+    /// # Errors
+    /// [`WebhookError`]: there is no such webhook, or the workspace is unavailable.
+    pub async fn webhook_health(&self, id: WebhookId) -> Result<EndpointHealth, WebhookError> {
+        let tries = self.webhook_deliveries(id).await?;
+        Ok(self.shared.webhooks.health(id, &tries))
+    }
+
+    /// Returns a try of an endpoint with its request and its answer, as far as they are known.
+    ///
+    /// `None` if it is not kept, or no longer.
+    ///
+    /// # Errors
+    /// [`WebhookError`]: there is no such endpoint, or the workspace is unavailable.
+    pub async fn webhook_delivery(
+        &self,
+        id: WebhookId,
+        attempt: AttemptId,
+    ) -> Result<Option<ShownAttempt>, WebhookError> {
+        self.webhook(id).await?;
+        let (kept, now) = (self.shared.webhooks.options.deliveries, self.shared.clock.now());
+        let read = self.scan(move |store, of| {
+            let Some(kept) = records::delivery(store, of, (id, attempt), kept, now)? else {
+                return Ok(None);
+            };
+            let ids = match kept.batch_event_ids.as_slice() {
+                [] => kept.event_id.as_slice(),
+                batch => batch,
+            };
+            let found: Result<Vec<_>, _> =
+                ids.iter().map(|event| events::one(store, of, *event)).collect();
+            // Without one of them it is not the body that was posted.
+            let all: Option<Vec<_>> = found?.into_iter().collect();
+            Ok(Some((kept, all.unwrap_or_default())))
+        });
+        let found = read.await?;
+        Ok(found.map(|(kept, events)| self.shared.webhooks.shown(id, kept, &events)))
     }
 }
 
@@ -323,7 +365,7 @@ impl Command for UpdateWebhook {
             WebhookInfo { updated_at: now, ..endpoint.info() }
         })?;
         if let Some(before) = before {
-            audit::replaced(context.effects, &before);
+            note_replaced(context.effects, &before);
         }
         Ok(info)
     }
@@ -401,4 +443,50 @@ impl Command for TestWebhook {
         context.effects.emit(entry.at, entry.event);
         Ok(id)
     }
+}
+
+/// Returns the audit log's entry about a new endpoint.
+///
+/// An address appears only by its origin, because a path or query may hold a token. Of a
+/// description the entry only has that it was set. So it is in the other entries.
+fn created_entry(id: WebhookId, settings: &WebhookSettings) -> AuditEntry {
+    AuditEntry::new("webhook.create")
+        .target(id)
+        .change("url_origin", origin(&settings.url))
+        .change("events", &settings.events)
+        .change_concealed("description", settings.description.is_some())
+        .change("enabled", settings.enabled)
+        .change("rate_limit_per_second", settings.rate_limit_per_second)
+        .change("ordered", settings.ordered)
+        .change("batch", settings.batch)
+}
+
+fn updated_entry(id: WebhookId, change: &WebhookChange) -> AuditEntry {
+    AuditEntry::new("webhook.update")
+        .target(id)
+        .change_if_some("url_origin", change.url.as_deref().map(origin))
+        .change_if_some("events", change.events.as_ref())
+        .change_concealed("description", change.description.is_some())
+        .change_if_some("enabled", change.enabled)
+        .change_if_some("rate_limit_per_second", change.rate_limit_per_second)
+        .change_if_some("ordered", change.ordered)
+        .change_if_some("batch", change.batch)
+}
+
+/// Records the settings of an endpoint before a change of it.
+fn note_replaced(effects: &mut Effects, before: &WebhookSettings) {
+    effects.replaces("url_origin", origin(&before.url));
+    effects.replaces("events", &before.events);
+    effects.replaces("enabled", before.enabled);
+    effects.replaces("rate_limit_per_second", before.rate_limit_per_second);
+    effects.replaces("ordered", before.ordered);
+    effects.replaces("batch", before.batch);
+}
+
+fn deleted_entry(id: WebhookId) -> AuditEntry {
+    AuditEntry::new("webhook.delete").target(id)
+}
+
+fn rotated_entry(id: WebhookId) -> AuditEntry {
+    AuditEntry::new("webhook.rotate_secret").target(id).change_concealed("secret", true)
 }

@@ -7,7 +7,7 @@ use postrider_domain::golden::{AT, Sheet};
 
 #[test]
 fn an_advertisement_is_stored_as_ever() {
-    let stored = Stored {
+    let stored = StoredAdDay {
         source_type: "ad".into(),
         source_id: "120".into(),
         headline: Some("Spring".into()),

@@ -2,22 +2,24 @@
 //!
 //! A step is claimed and paid in the commit before its call. It ends when its channel refuses it or
 //! its time is over; then the next one starts, in the same commit. All steps carry the same code.
+//! A number carries out the steps over the chat-app channel, the courier all others.
 
 use std::time::Duration;
 
 use postrider_channel::callback::Progress;
 use postrider_channel::outcome::FinalOutcome;
+use postrider_channel::{Content, Origin, Outbound};
 use postrider_domain::event::chain::{ChainStep, OtpChannel, TryStatus};
 use postrider_domain::event::otp::{OtpData, OtpTryEndedData, OtpTryStartedData};
 use postrider_domain::event::{OtpFailure, OtpStatus};
-use postrider_domain::{Event, EventData, RequestId};
+use postrider_domain::{Event, EventData, MessageId, RequestId, Timestamp};
 
-use super::chain_messages::chained;
 use super::chain_plan::StepCall;
 use super::chain_state::{Chain, Try};
-use super::day_counts::Counted;
+use super::day_counts::CountedEvent;
 use super::languages;
 use super::requests::Otp;
+use super::types::OtpTry;
 use crate::core::Core;
 use crate::core::effects::Effects;
 
@@ -144,7 +146,7 @@ fn hand_over(core: &mut Core, otp: &Otp, step: ChainStep, effects: &mut Effects)
     let expires_at = core.hot.otps.expires_at(otp);
     let language = languages::language_over(core, otp.id, step.channel);
     let text = core.channels.texts.text(&language);
-    core.hot.otps.chains.hand(otp.id, number);
+    core.hot.otps.chains.note_handed(otp.id, number);
     effects.calls.push(StepCall {
         request: otp.id,
         number,
@@ -264,7 +266,7 @@ fn change_try(
         core.set_credits(core.credits.saturating_add(before.price), effects);
     }
     if status.has_arrived() && !before.status.has_arrived() && !had_arrived {
-        core.count(otp.phone, Counted::Delivered, effects);
+        core.count(otp.phone, CountedEvent::Delivered, effects);
         let data = OtpData { channel: Some(channel.as_str()), ..OtpData::of(id, otp.phone) };
         core.emit(id, EventData::OtpDelivered(data).into(), effects);
     }
@@ -327,7 +329,7 @@ fn emit_ended(
 /// Continues after steps whose time is over, or whose outcome nobody will report.
 ///
 /// Returns whether there may be more.
-pub(crate) fn drive(core: &mut Core, effects: &mut Effects) -> bool {
+pub(crate) fn continue_due(core: &mut Core, effects: &mut Effects) -> bool {
     let interrupted = core.hot.otps.chains.interrupted(TICK_MAX);
     let due = core.hot.otps.chains.due(core.now(), TICK_MAX);
     let more = interrupted.len() == TICK_MAX || due.len() == TICK_MAX;
@@ -353,4 +355,103 @@ pub(super) fn give_up_tries(core: &mut Core, otp: &Otp, effects: &mut Effects) {
         let Some(place) = tries.iter().position(waits) else { return };
         change_try(core, otp, place as u8 + 1, TryStatus::Failed, None, effects);
     }
+}
+
+/// Returns the message of a try over the chat-app channel.
+pub(super) fn chained(core: &Core, otp: &Otp, number: u8) -> Option<Outbound> {
+    let mut id = *otp.id.as_bytes();
+    // Each try has an id of its own; that of the first is the request's.
+    id[15] ^= number.saturating_sub(1);
+    let mut message = core.outbound(otp, MessageId::from_bytes(id))?;
+    message.origin = Origin::Otp { request_id: otp.id, number };
+    if let Some(due) = give_up_at(core, otp.id, number) {
+        // A further channel has its turn then.
+        message.give_up_at = message.give_up_at.min(due);
+    }
+    if let Content::Otp { chained, .. } = &mut message.content {
+        *chained = true;
+    }
+    Some(message)
+}
+
+/// Returns when a try that another step follows has had its time, unless it is handed over before.
+fn give_up_at(core: &Core, id: RequestId, number: u8) -> Option<Timestamp> {
+    let chain = core.hot.otps.chains.get(id)?;
+    let Try { step, started_at, .. } = *chain.at(number)?;
+    let is_last = number == chain.newest() && chain.next().is_none();
+    let time = Duration::from_secs(step.timeout_seconds.into());
+    (!is_last).then(|| started_at.plus(time))
+}
+
+/// Returns the unanswered messages of chains, to be handed over again.
+pub(crate) fn unsent_messages(core: &Core) -> Vec<Outbound> {
+    let mut unsent = Vec::new();
+    for (id, chain) in core.hot.otps.chains.iter() {
+        let Some(otp) = core.known(id) else { continue };
+        let is_active = core.hot.otps.status(&otp, core.now()) == OtpStatus::Active;
+        for (number, tried) in (1..).zip(&chain.tries) {
+            let is_unsent =
+                tried.status == TryStatus::Queued && tried.step.channel == OtpChannel::Messaging;
+            unsent.extend((is_active && is_unsent).then(|| chained(core, &otp, number)).flatten());
+        }
+    }
+    unsent
+}
+
+/// Returns the outcome of each try of a request.
+pub(crate) fn tries_of(core: &Core, otp: &Otp) -> Vec<OtpTry> {
+    let Some(chain) = core.hot.otps.chains.get(otp.id) else {
+        return messages_of(core, otp);
+    };
+    let shown = |(step, it): (u8, &Try)| OtpTry {
+        step,
+        channel: it.step.channel,
+        status: it.status,
+        error: it.error,
+        price: it.price,
+        started_at: it.started_at,
+        ended_at: it.ended_at,
+    };
+    (1..).zip(&chain.tries).map(shown).collect()
+}
+
+/// Returns the messages of a code that goes over the chat-app channel alone.
+///
+/// The time of each resend, and an error code, are reported by events only.
+fn messages_of(core: &Core, otp: &Otp) -> Vec<OtpTry> {
+    if core.hot.otps.extras.is_uncounted(otp.id) {
+        return Vec::new();
+    }
+    let earlier = &core.hot.otps.earlier;
+    let shown = |step: u8| {
+        let status = TryStatus::of(earlier.message(otp, step).is.delivery);
+        OtpTry {
+            step,
+            channel: OtpChannel::Messaging,
+            status,
+            error: None,
+            price: if status == TryStatus::Failed { 0 } else { core.rules.prices.otp },
+            started_at: core.hot.otps.sent_at(otp.id),
+            ended_at: None,
+        }
+    };
+    (1..=earlier.newest(otp.id)).map(shown).collect()
+}
+
+/// Returns the notes stored of a request that ends, beside the fields that each has.
+pub(crate) fn notes_at_end(core: &Core, otp: &Otp) -> Option<Box<str>> {
+    let extras = &core.hot.otps.extras;
+    if core.hot.otps.chains.get(otp.id).is_none() {
+        return extras.json(otp.id).map(Into::into);
+    }
+    let mut notes = extras.notes(otp.id);
+    notes.own.get_or_insert_default().tries = tries_of(core, otp);
+    notes.to_json()
+}
+
+/// Returns the channel of the try that arrived, or of the last one that started.
+pub(crate) fn channel_of(tries: &[OtpTry]) -> OtpChannel {
+    let arrived = tries.iter().find(|it| it.status.has_arrived());
+    let begun = tries.iter().rev().find(|it| it.status != TryStatus::Skipped);
+    arrived.or(begun).map_or(OtpChannel::Messaging, |it| it.channel)
 }

@@ -204,7 +204,7 @@ impl Chains {
     }
 
     /// Notes that a try is with the courier.
-    pub(crate) fn hand(&mut self, id: RequestId, number: u8) {
+    pub(crate) fn note_handed(&mut self, id: RequestId, number: u8) {
         self.handed.insert((id, number));
     }
 

@@ -5,17 +5,22 @@
 //! bytes. The counts of a country are the sums of its regions. A span in which nobody of a busy
 //! workspace verified a code counts nowhere. In such a span codes did not arrive, or could not be
 //! submitted.
+//!
+//! It also owns the destinations that stay limited for a while, and the number of their probes.
+//! Refused codes do not count, so under a flood the counts of a destination run dry. Its limit is
+//! held for a time after the counts last showed it. A fifth of the codes shows it again meanwhile.
+//! No snapshot has the limits: a restart starts with the present counts.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use postrider_domain::destination::{Prefix, region};
 use postrider_domain::event::{EventDecodeError, encode};
 use postrider_domain::{Phone, Timestamp};
+use serde::{Deserialize, Serialize};
 
-use super::conversion_limits::ConversionLimits;
-pub(crate) use super::conversion_spans::Conversion;
-use super::conversion_spans::{Region, SPAN_SECONDS, SPANS, Span, span};
+use crate::core::settings::AdaptiveOptions;
 
 /// The maximum of regions that are counted.
 const REGIONS_MAX: usize = 100_000;
@@ -27,6 +32,195 @@ const BUSY_SPANS: usize = 6;
 /// Returns the number of spans in a window of so many seconds.
 pub(crate) fn spans_of(seconds: u16) -> u32 {
     u32::from(seconds).div_ceil(SPAN_SECONDS as u32).clamp(1, SPANS as u32)
+}
+
+/// The seconds of a span.
+pub(super) const SPAN_SECONDS: u64 = 300;
+/// The number of spans in which a region is counted.
+pub(super) const SPANS: usize = 12;
+
+/// Sends of codes that have ended, and the codes of them that were verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Conversion {
+    pub(crate) ended: u32,
+    pub(crate) verified: u32,
+}
+
+impl Conversion {
+    pub(super) const fn plus(self, other: Self) -> Self {
+        Self {
+            ended: self.ended.saturating_add(other.ended),
+            verified: self.verified.saturating_add(other.verified),
+        }
+    }
+}
+
+/// The counts of one span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct CountSpan {
+    pub(super) ended: u16,
+    pub(super) verified: u16,
+}
+
+impl CountSpan {
+    pub(super) fn add(&mut self, verified: bool, sends: u8) {
+        if self.ended > u16::MAX - u16::from(u8::MAX) {
+            // The share stays.
+            (self.ended, self.verified) = (self.ended / 2, self.verified / 2);
+        }
+        self.ended += u16::from(sends);
+        self.verified = self.verified.saturating_add(verified.into());
+    }
+
+    const fn conversion(self) -> Conversion {
+        Conversion { ended: self.ended as u32, verified: self.verified as u32 }
+    }
+}
+
+/// The counts of one region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct RegionCounts {
+    /// The newest span, in spans since the epoch.
+    pub(super) newest: u32,
+    /// The newest span first.
+    pub(super) spans: [CountSpan; SPANS],
+}
+
+impl RegionCounts {
+    /// Returns the counts of a span, while they are held.
+    pub(super) fn span_mut(&mut self, span: u32) -> Option<&mut CountSpan> {
+        if let Some(later) = span.checked_sub(self.newest).filter(|later| *later > 0) {
+            let later = (later as usize).min(SPANS);
+            self.spans.copy_within(..SPANS - later, later);
+            self.spans[..later].fill(CountSpan::default());
+            self.newest = span;
+        }
+        self.spans.get_mut((self.newest - span) as usize)
+    }
+
+    /// Returns the last spans up to that of `now`, newest first, with their numbers.
+    pub(super) fn last(&self, now: u32, spans: u32) -> impl Iterator<Item = (u32, CountSpan)> {
+        let oldest = (now + 1).saturating_sub(spans);
+        let numbered = (0..=self.newest).rev().zip(self.spans);
+        numbered.filter(move |(number, _)| (oldest..=now).contains(number))
+    }
+
+    /// Returns the sum of the last spans, except those in `without`.
+    pub(super) fn sum(&self, (now, spans): (u32, u32), without: &[u32]) -> Conversion {
+        let counts = self.last(now, spans).filter(|(number, _)| !without.contains(number));
+        counts.fold(Conversion::default(), |sum, (_, span)| sum.plus(span.conversion()))
+    }
+
+    pub(super) const fn is_over(&self, now: u32) -> bool {
+        self.newest as u64 + SPANS as u64 <= now as u64
+    }
+}
+
+/// Returns the number of the span that contains a moment.
+pub(super) fn span(at: Timestamp) -> u32 {
+    u32::try_from(at.as_secs() / SPAN_SECONDS).unwrap_or(u32::MAX - SPANS as u32)
+}
+
+/// The maximum of destinations that are held.
+const HELD_MAX: usize = 10_000;
+/// The divisor of `min_sends` for a destination that is held: a fifth of the codes is enough.
+const HELD_SHARE: u32 = 5;
+
+/// The limit of one destination.
+#[derive(Debug, Clone, Copy)]
+struct DestinationHold {
+    until: Timestamp,
+    /// The start of the window of probes, and the probes since then.
+    probes: (Timestamp, u32),
+}
+
+/// The destinations that are limited, or were of late.
+#[derive(Debug, Default)]
+pub(crate) struct ConversionLimits(BTreeMap<Prefix, DestinationHold>);
+
+impl AdaptiveOptions {
+    /// Returns whether so many codes, by their verified share, limit a destination by themselves.
+    pub(crate) fn has_too_few(&self, of: Conversion) -> bool {
+        of.ended >= self.min_sends && self.is_under(of)
+    }
+
+    /// Returns whether the verified share is too small.
+    pub(crate) fn is_under(&self, of: Conversion) -> bool {
+        let percent = u64::from(self.conversion_percent);
+        u64::from(of.verified) * 100 < percent * u64::from(of.ended)
+    }
+
+    fn window(&self) -> Duration {
+        Duration::from_secs(self.window_seconds.into())
+    }
+
+    fn hold(&self) -> Duration {
+        Duration::from_secs(self.hold_seconds.into())
+    }
+}
+
+impl ConversionLimits {
+    /// Returns whether a destination is held, whatever its counts show.
+    pub(crate) fn is_held(&self, destination: Prefix, now: Timestamp) -> bool {
+        self.0.get(&destination).is_some_and(|hold| now < hold.until)
+    }
+
+    /// Returns whether a destination with these counts is limited.
+    pub(crate) fn judge(
+        &mut self,
+        destination: Prefix,
+        now: Timestamp,
+        counts: Conversion,
+        options: &AdaptiveOptions,
+    ) -> bool {
+        let is_held = self.is_held(destination, now);
+        let least = match is_held {
+            true => options.min_sends.div_ceil(HELD_SHARE),
+            false => options.min_sends,
+        };
+        if counts.ended < least {
+            return is_held;
+        }
+        if !options.is_under(counts) {
+            self.0.remove(&destination);
+            return false;
+        }
+        if self.0.len() >= HELD_MAX && !self.0.contains_key(&destination) {
+            let is_over = |hold: &DestinationHold| {
+                hold.until.max(hold.probes.0.plus(options.window())) <= now
+            };
+            self.0.retain(|_, hold| !is_over(hold));
+        }
+        if self.0.len() < HELD_MAX {
+            let new = DestinationHold { until: now, probes: (now, 0) };
+            self.0.entry(destination).or_insert(new).until = now.plus(options.hold());
+        }
+        true
+    }
+
+    /// Takes one of the probes that a limited destination may have in a window, if one is left.
+    pub(crate) fn take_probe(
+        &mut self,
+        destination: Prefix,
+        now: Timestamp,
+        options: &AdaptiveOptions,
+    ) -> bool {
+        let Some(DestinationHold { probes: (since, count), .. }) = self.0.get_mut(&destination)
+        else {
+            return true;
+        };
+        if since.plus(options.window()) <= now {
+            (*since, *count) = (now, 0);
+        }
+        let is_left = *count < options.min_sends;
+        *count += u32::from(is_left);
+        is_left
+    }
+
+    /// Ends all holds, as the clock was ahead.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// The refusals in the newest span for which events were emitted.
@@ -65,13 +259,13 @@ impl EmittedRefusals {
 /// The counts of all regions.
 #[derive(Debug, Default)]
 pub(crate) struct ConversionCounts {
-    regions: BTreeMap<Prefix, Region>,
+    regions: BTreeMap<Prefix, RegionCounts>,
     /// The newest span of all.
     newest: u32,
     /// The sums of countries, with the second of each sum; no snapshot has them.
     countries: HashMap<u16, (u64, Conversion)>,
     /// The counts of all regions together; no snapshot has them.
-    all: Region,
+    all: RegionCounts,
     /// The span in which regions were forgotten last.
     swept: u32,
     pub(crate) emitted: EmittedRefusals,
@@ -97,7 +291,7 @@ impl ConversionCounts {
         if self.regions.len() >= REGIONS_MAX && !self.regions.contains_key(&region) {
             self.forget_quietest();
         }
-        let new = Region { newest: span, ..Region::default() };
+        let new = RegionCounts { newest: span, ..RegionCounts::default() };
         let counts = self.regions.entry(region).or_insert(new);
         for counts in [counts, &mut self.all] {
             if let Some(span) = counts.span_mut(span) {
@@ -119,7 +313,7 @@ impl ConversionCounts {
     /// Regions without verified codes go first, as a spray has them.
     fn forget_quietest(&mut self) {
         let newest = self.newest;
-        let of = |(prefix, region): (&Prefix, &Region)| {
+        let of = |(prefix, region): (&Prefix, &RegionCounts)| {
             let Conversion { ended, verified } = region.sum((newest, SPANS as u32), &[]);
             (verified > 0, ended, *prefix)
         };
@@ -134,7 +328,7 @@ impl ConversionCounts {
     /// Returns the silent spans: nobody of a busy workspace verified a code that was sent in one.
     fn silent(&self, now: Timestamp) -> Vec<u32> {
         let last = || self.all.last(span(now), SPANS as u32);
-        let is_busy = |(_, span): &(u32, Span)| span.verified >= BUSY_VERIFIED;
+        let is_busy = |(_, span): &(u32, CountSpan)| span.verified >= BUSY_VERIFIED;
         if last().filter(is_busy).count() < BUSY_SPANS {
             return Vec::new();
         }
@@ -143,7 +337,7 @@ impl ConversionCounts {
 
     /// Returns the counts of a region in the last `spans` spans.
     pub(crate) fn of_region(&self, region: Prefix, now: Timestamp, spans: u32) -> Conversion {
-        let sum = |it: &Region| it.sum((span(now), spans), &self.silent(now));
+        let sum = |it: &RegionCounts| it.sum((span(now), spans), &self.silent(now));
         self.regions.get(&region).map_or_else(Conversion::default, sum)
     }
 
@@ -180,7 +374,7 @@ impl ConversionCounts {
         let all = self.regions.values_mut().chain([&mut self.all]);
         for region in all.filter(|region| region.newest > to) {
             let later = ((region.newest - to) as usize).min(SPANS);
-            let mut at = Region { newest: to, ..Region::default() };
+            let mut at = RegionCounts { newest: to, ..RegionCounts::default() };
             at.spans[..SPANS - later].copy_from_slice(&region.spans[later..]);
             for span in &region.spans[..later] {
                 at.spans[0].ended = at.spans[0].ended.saturating_add(span.ended);
@@ -198,11 +392,11 @@ impl ConversionCounts {
 
     /// Reads the bytes of [`encode_into`](Self::encode_into) from the front of `bytes`.
     pub(crate) fn take_from(bytes: &mut &[u8]) -> Result<Self, EventDecodeError> {
-        type Encoded = (u32, Vec<(Prefix, Region)>);
+        type Encoded = (u32, Vec<(Prefix, RegionCounts)>);
         let ((newest, regions), rest) =
             postcard::take_from_bytes::<Encoded>(bytes).map_err(|_| EventDecodeError)?;
         *bytes = rest;
-        let mut all = Region { newest, ..Region::default() };
+        let mut all = RegionCounts { newest, ..RegionCounts::default() };
         for (number, span) in
             regions.iter().flat_map(|(_, region)| region.last(newest, SPANS as u32))
         {
@@ -252,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_region_is_small() {
-        assert!(size_of::<(Prefix, Region)>() <= 64);
+        assert!(size_of::<(Prefix, RegionCounts)>() <= 64);
     }
 
     #[test]
@@ -292,7 +486,7 @@ mod tests {
         let mut counts = ConversionCounts::default();
         let loud = phone("+15550123456");
         (0..3).for_each(|_| counts.ended(at(100), loud, (true, 1)));
-        let quiet = Region { newest: 100, ..Region::default() };
+        let quiet = RegionCounts { newest: 100, ..RegionCounts::default() };
         let numbers = (200_000_u32..).filter_map(|digits| digits.to_string().parse().ok());
         counts.regions.extend(numbers.take(REGIONS_MAX - 1).map(|it: Prefix| (it, quiet)));
         assert_eq!(counts.regions.len(), REGIONS_MAX);

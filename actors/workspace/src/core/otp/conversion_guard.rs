@@ -15,11 +15,11 @@ use super::conversion_counts::{Conversion, spans_of};
 use super::types::{BlockedBy, SendOtpError};
 use crate::core::Core;
 use crate::core::effects::Effects;
-use crate::core::otp::country_counts::hour_start;
+use crate::core::otp::pumping_guard::hour_start;
 use crate::core::settings::AdaptiveOptions;
 
 /// A limited destination, and the rule that limits it.
-struct Limited {
+struct LimitedDestination {
     prefix: Prefix,
     rule: &'static str,
     counts: Conversion,
@@ -41,7 +41,7 @@ pub(super) fn check(
     if mode == AdaptiveMode::Off || !plan.is_none_or(goes_to_phone) {
         return Ok(None);
     }
-    let Some(Limited { prefix, rule, counts }) = limited(core, phone, &options) else {
+    let Some(LimitedDestination { prefix, rule, counts }) = limited(core, phone, &options) else {
         return Ok(None);
     };
     let decision = match mode {
@@ -88,13 +88,13 @@ pub(super) fn note(
     }
 }
 
-fn limited(core: &mut Core, phone: Phone, options: &AdaptiveOptions) -> Option<Limited> {
+fn limited(core: &mut Core, phone: Phone, options: &AdaptiveOptions) -> Option<LimitedDestination> {
     let (now, spans) = (core.now(), spans_of(options.window_seconds));
     let (region, code) = (region(phone), calling_code(phone));
     let conversions = &mut core.hot.conversions;
     let counts = conversions.of_region(region, now, spans);
     if conversions.limits.judge(region, now, counts, options) {
-        return Some(Limited { prefix: region, rule: "prefix", counts });
+        return Some(LimitedDestination { prefix: region, rule: "prefix", counts });
     }
     if counts.verified > 0 && !options.is_under(counts) {
         return None;
@@ -103,7 +103,7 @@ fn limited(core: &mut Core, phone: Phone, options: &AdaptiveOptions) -> Option<L
     let counts = conversions.of_country(code, (now, spans), has_own_limit);
     let country = Prefix::of_country(code);
     let is_limited = conversions.limits.judge(country, now, counts, options);
-    is_limited.then_some(Limited { prefix: country, rule: "country", counts })
+    is_limited.then_some(LimitedDestination { prefix: country, rule: "country", counts })
 }
 
 /// Returns whether codes to the phone are of the few that go on as probes.

@@ -23,7 +23,7 @@ pub(crate) const BYTES: usize = 1 + COUNTS * 8;
 
 /// A counted event of a one-time password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub(crate) enum CountedEvent {
     Sent,
     Delivered,
     Verified,
@@ -53,15 +53,15 @@ pub struct OtpCounts {
 }
 
 impl OtpCounts {
-    fn count(&mut self, what: Counted) -> &mut u64 {
+    fn count(&mut self, what: CountedEvent) -> &mut u64 {
         match what {
-            Counted::Sent => &mut self.sent,
-            Counted::Delivered => &mut self.delivered,
-            Counted::Verified => &mut self.verified,
-            Counted::Wrong => &mut self.wrong,
-            Counted::Expired => &mut self.expired,
-            Counted::Failed => &mut self.failed,
-            Counted::Refused => &mut self.refused,
+            CountedEvent::Sent => &mut self.sent,
+            CountedEvent::Delivered => &mut self.delivered,
+            CountedEvent::Verified => &mut self.verified,
+            CountedEvent::Wrong => &mut self.wrong,
+            CountedEvent::Expired => &mut self.expired,
+            CountedEvent::Failed => &mut self.failed,
+            CountedEvent::Refused => &mut self.refused,
         }
     }
 
@@ -101,25 +101,25 @@ impl OtpCounts {
 }
 
 /// The counts of a country on a day, to be written.
-pub(crate) type Row = (Day, u16, OtpCounts);
+pub(crate) type CountRow = (Day, u16, OtpCounts);
 
 /// The counts of the running day, by calling code.
 #[derive(Debug, Default)]
-pub struct DayCounts {
+pub struct TodayCounts {
     day: Option<Day>,
     counts: HashMap<u16, OtpCounts>,
     /// Calling codes whose counts are not written yet.
     unwritten: Vec<u16>,
 }
 
-impl DayCounts {
+impl TodayCounts {
     /// Restores the stored counts of a day.
     pub(crate) fn stored(day: Day, counts: impl Iterator<Item = (u16, OtpCounts)>) -> Self {
         Self { day: Some(day), counts: counts.collect(), unwritten: Vec::new() }
     }
 
     /// Counts an event. Returns the counts to write with the commit of that event.
-    pub(crate) fn note(&mut self, at: Timestamp, code: u16, what: Counted) -> Row {
+    pub(crate) fn note(&mut self, at: Timestamp, code: u16, what: CountedEvent) -> CountRow {
         let day = Day::of(at);
         if self.day != Some(day) {
             *self = Self { day: Some(day), ..Self::default() };
@@ -131,14 +131,14 @@ impl DayCounts {
 
     /// Counts a refusal, which makes nothing durable.
     pub(crate) fn note_refused(&mut self, at: Timestamp, code: u16) {
-        self.note(at, code, Counted::Refused);
+        self.note(at, code, CountedEvent::Refused);
         if !self.unwritten.contains(&code) {
             self.unwritten.push(code);
         }
     }
 
     /// Returns the counts of refusals that are not written yet, and marks them as written.
-    pub(crate) fn take_refused(&mut self) -> Vec<Row> {
+    pub(crate) fn take_refused(&mut self) -> Vec<CountRow> {
         let Some(day) = self.day else { return Vec::new() };
         let counts = &self.counts;
         let row = |code: u16| (day, code, counts.get(&code).copied().unwrap_or_default());
@@ -198,19 +198,22 @@ mod tests {
 
     #[test]
     fn a_new_day_begins_at_nothing_and_refusals_are_written_later() {
-        let mut days = DayCounts::default();
+        let mut days = TodayCounts::default();
         let next = Timestamp::from_millis(AT.as_millis() + 86_400_000);
         days.note_refused(AT, 1);
         days.note_refused(AT, 1);
         let one = OtpCounts { sent: 1, ..OtpCounts::default() };
-        let sent = days.note(AT, 1, Counted::Sent);
+        let sent = days.note(AT, 1, CountedEvent::Sent);
         assert_eq!(sent, (Day::of(AT), 1, OtpCounts { refused: 2, ..one }));
-        assert_eq!(days.note(AT, 55, Counted::Sent), (Day::of(AT), 55, one));
+        assert_eq!(days.note(AT, 55, CountedEvent::Sent), (Day::of(AT), 55, one));
         assert_eq!(days.take_refused(), [sent]);
         assert_eq!(days.take_refused(), []);
-        assert_eq!(days.note(next, 1, Counted::Sent), (Day::of(next), 1, one));
-        let stored =
-            DayCounts::stored(Day::of(AT), [(1, one)].into_iter()).note(AT, 1, Counted::Sent);
+        assert_eq!(days.note(next, 1, CountedEvent::Sent), (Day::of(next), 1, one));
+        let stored = TodayCounts::stored(Day::of(AT), [(1, one)].into_iter()).note(
+            AT,
+            1,
+            CountedEvent::Sent,
+        );
         assert_eq!(stored.2.sent, 2);
     }
 }

@@ -1,28 +1,30 @@
-//! Pure: decides to send, resend and verify one-time passwords, by their limits.
+//! Pure: decides to send, resend, verify and cancel one-time passwords, by their limits.
 
 use std::time::Duration;
 
 use postrider_channel::{Content, Origin, Outbound};
+use postrider_domain::code::Expiry;
 use postrider_domain::destination::calling_code;
 use postrider_domain::event::chain::{ChainPlan, ChainStep, OtpChannel};
 use postrider_domain::event::decision::OtpDecision;
+use postrider_domain::event::otp::OtpData;
 use postrider_domain::event::{OtpFailure, OtpStatus};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{
-    Event, MessageId, NumberId, OtpCode, Phone, PublicEvent, RequestId, Timestamp,
+    Event, EventData, MessageId, NumberId, OtpCode, Phone, PublicEvent, RequestId, Timestamp,
 };
 
-use super::caller_log::{Counting, counting, of_mailbox};
+use super::chain::{channel_of, tries_of};
 use super::chain_plan::{plan_again, plan_of};
-use super::chain_tries::{channel_of, tries_of};
-use super::day_counts::Counted;
-use super::pumping_guard;
+use super::day_counts::CountedEvent;
+use super::extras::note_send;
 use super::requests::Otp;
+use super::rolling_window::{CallerQuota, quota_of_mailbox, quotas_of_caller};
 use super::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendMore, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
-use super::{cancel, chain, conversion_guard, inbound, languages};
+use super::{chain, conversion_guard, inbound, languages, pumping_guard};
 use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::settings::Rules;
@@ -49,16 +51,16 @@ impl Core {
             return inbound::begin(self, (id, phone), (expiry, length), &more, effects);
         }
         if self.test_phones.code(phone).is_some() {
-            return cancel::send_test(self, phone, expiry, more.as_deref(), id, effects);
+            return self.send_test(phone, expiry, more.as_deref(), id, effects);
         }
         let plan = plan_of(self, more.as_deref())?;
-        let mut counting = match &more {
-            Some(more) => counting(&self.keys, &self.rules.limits, &more.context),
+        let mut quotas = match &more {
+            Some(more) => quotas_of_caller(&self.keys, &self.rules.limits, &more.context),
             None => Vec::new(),
         };
-        counting.extend(of_mailbox(&self.keys, &self.rules.limits, plan.as_ref()));
+        quotas.extend(quota_of_mailbox(&self.keys, &self.rules.limits, plan.as_ref()));
         let found = languages::has_found_template(self, more.as_deref());
-        let asked = (phone, &*counting, plan.as_ref());
+        let asked = (phone, &*quotas, plan.as_ref());
         let decision = self.may_send((id, false), asked, (found, down), effects);
         if let Err(refused) = &decision
             && !matches!(refused, SendOtpError::Unavailable(_) | SendOtpError::NotConnected)
@@ -68,11 +70,11 @@ impl Core {
         let decision = decision?;
         let key_version = self.keys.current_version();
         self.perform(Event::OtpSent { id, phone, expiry, length, key_version }, effects);
-        self.count_callers(counting, effects);
-        cancel::note(self, id, more.as_deref(), false, effects);
+        self.count_callers(quotas, effects);
+        note_send(self, id, more.as_deref(), false, effects);
         conversion_guard::note(self, id, decision, effects);
         let otp = Otp::new(id, phone, expiry, length, key_version);
-        self.count(phone, Counted::Sent, effects);
+        self.count(phone, CountedEvent::Sent, effects);
         if let Some(plan) = plan {
             let expires_at = self.emit_send(&otp, false, effects);
             self.perform(Event::OtpChain { id, plan: Box::new(plan) }, effects);
@@ -82,6 +84,27 @@ impl Core {
         self.set_credits(self.credits - self.rules.prices.otp, effects);
         let message = MessageId::from_bytes(*id.as_bytes());
         self.announce_send(&otp, message, effects).ok_or(SendOtpError::NotConnected)
+    }
+
+    /// Accepts a one-time password to a test phone: nothing is sent, counted or paid.
+    fn send_test(
+        &mut self,
+        phone: Phone,
+        expiry: Expiry,
+        more: Option<&SendMore>,
+        id: RequestId,
+        effects: &mut Effects,
+    ) -> Result<OtpSent, SendOtpError> {
+        if self.hot.otps.len() >= self.rules.otps_max {
+            return Err(Unavailable::because(UnavailableReason::Overloaded).into());
+        }
+        let key_version = self.keys.current_version();
+        self.perform(Event::OtpTest { id, phone, expiry, key_version }, effects);
+        note_send(self, id, more, true, effects);
+        let expires_at = id.timestamp().plus(expiry.duration());
+        let event = PublicEvent::OtpSent { request_id: id, phone, expires_at, resend: false };
+        self.emit(id, event, effects);
+        Ok(OtpSent { request_id: id, expires_at, number: None })
     }
 
     /// Sends a request's code once more, as message `message`.
@@ -112,7 +135,7 @@ impl Core {
             return Err(ResendOtpError::Refused(full.into()));
         }
         let found = languages::template_of(self, id).language != self.otp_template.language;
-        let mailbox = of_mailbox(&self.keys, &self.rules.limits, plan.as_ref());
+        let mailbox = quota_of_mailbox(&self.keys, &self.rules.limits, plan.as_ref());
         let asked = (otp.phone, mailbox.as_slice(), plan.as_ref());
         let decision = self.may_send((id, true), asked, (found, down), effects);
         conversion_guard::note(self, id, decision.map_err(ResendOtpError::Refused)?, effects);
@@ -156,23 +179,23 @@ impl Core {
             self.perform(Event::OtpVerified { id }, effects);
             self.keep_ended(&otp, OtpStatus::Verified, effects);
             if !is_test {
-                self.count(otp.phone, Counted::Verified, effects);
+                self.count(otp.phone, CountedEvent::Verified, effects);
             }
             self.emit(id, PublicEvent::OtpVerified { request_id: id, phone: otp.phone }, effects);
             return Ok(Verification::Verified);
         }
-        match self.miss(&otp, effects) {
+        match self.count_wrong_code(&otp, effects) {
             0 => Err(VerifyOtpError::MaxAttempts),
             attempts_remaining => Ok(Verification::Wrong { attempts_remaining }),
         }
     }
 
     /// Counts a wrong code of an active request, which the fifth ends. Returns how many remain.
-    pub(super) fn miss(&mut self, otp: &Otp, effects: &mut Effects) -> u8 {
+    pub(super) fn count_wrong_code(&mut self, otp: &Otp, effects: &mut Effects) -> u8 {
         let (id, attempts) = (otp.id, otp.attempts + 1);
         self.perform(Event::OtpMissed { id, attempts }, effects);
         if !self.hot.otps.extras.is_uncounted(id) {
-            self.count(otp.phone, Counted::Wrong, effects);
+            self.count(otp.phone, CountedEvent::Wrong, effects);
         }
         let otp = Otp { attempts, ..*otp };
         if otp.attempts_remaining() == 0 {
@@ -180,6 +203,26 @@ impl Core {
             self.emit_failure(&otp, OtpFailure::MaxAttempts, effects);
         }
         otp.attempts_remaining()
+    }
+
+    /// Cancels a request: its code verifies nothing from now on, and unsent messages are withdrawn.
+    ///
+    /// A second call changes nothing.
+    pub(crate) fn cancel_otp(
+        &mut self,
+        id: RequestId,
+        effects: &mut Effects,
+    ) -> Result<(), VerifyOtpError> {
+        let otp = match self.active(id) {
+            Err(VerifyOtpError::Cancelled) => return Ok(()),
+            otp => otp?,
+        };
+        self.perform(Event::OtpCancelled { id }, effects);
+        self.keep_ended(&otp, OtpStatus::Cancelled, effects);
+        let data = EventData::OtpCancelled(OtpData::of(id, otp.phone));
+        self.emit(id, data.into(), effects);
+        effects.withdrawn.extend(self.number_of(id).map(|number| (number, id)));
+        Ok(())
     }
 
     /// Returns the request, if it can be verified by a submitted code.
@@ -214,10 +257,10 @@ impl Core {
 
     pub(super) fn count_callers(
         &mut self,
-        counting: impl IntoIterator<Item = Counting>,
+        quotas: impl IntoIterator<Item = CallerQuota>,
         effects: &mut Effects,
     ) {
-        for Counting { hash: caller, .. } in counting {
+        for CallerQuota { hash: caller, .. } in quotas {
             self.perform(Event::OtpCaller { caller, at: self.hot.now() }, effects);
         }
     }
@@ -229,7 +272,7 @@ impl Core {
     fn may_send(
         &mut self,
         request: (RequestId, bool),
-        (phone, counting, plan): (Phone, &[Counting], Option<&ChainPlan>),
+        (phone, quotas, plan): (Phone, &[CallerQuota], Option<&ChainPlan>),
         (found_template, down): (bool, Option<Duration>),
         effects: &mut Effects,
     ) -> Result<Option<OtpDecision>, SendOtpError> {
@@ -249,7 +292,7 @@ impl Core {
             let (needed, available) = (price, self.credits);
             return Err(SendOtpError::InsufficientCredits { needed, available });
         }
-        self.check_limits(phone, counting)?;
+        self.check_limits(phone, quotas)?;
         pumping_guard::check(self, phone, effects)?;
         // A chain goes on with its next step.
         if let Some(retry_after) = down.filter(|_| plan.is_none()) {
@@ -265,7 +308,7 @@ impl Core {
     pub(super) fn check_limits(
         &self,
         phone: Phone,
-        counting: &[Counting],
+        quotas: &[CallerQuota],
     ) -> Result<(), SendOtpError> {
         let Rules { limits, otps_max, .. } = self.rules;
         let phone_wait = phone.known().and_then(|phone| {
@@ -275,7 +318,7 @@ impl Core {
         if let Some(retry_after) = phone_wait {
             return Err(SendOtpError::PhoneLimit { retry_after });
         }
-        for of in counting {
+        for of in quotas {
             if let Some(retry_after) = self.hot.callers.wait(self.hot.now(), of) {
                 return Err(SendOtpError::CallerLimit { by: of.kind, retry_after });
             }
@@ -375,7 +418,7 @@ impl Core {
 
     pub(crate) fn emit_failure(&mut self, otp: &Otp, reason: OtpFailure, effects: &mut Effects) {
         if !self.hot.otps.extras.is_uncounted(otp.id) {
-            self.count(otp.phone, Counted::Failed, effects);
+            self.count(otp.phone, CountedEvent::Failed, effects);
         }
         let event = PublicEvent::OtpFailed { request_id: otp.id, phone: otp.phone, reason };
         self.emit(otp.id, event, effects);

@@ -1,20 +1,96 @@
 //! Pure: the delivery of the messages that carry one-time passwords.
 //!
-//! It applies the number's outcomes, and the provider's reports after it took a message.
+//! It applies the number's outcomes, and the provider's reports after it took a message. A code
+//! whose message had no answer is sent again: the same code twice is harmless. So it is repeated
+//! while it is valid, a few times, with exponential backoff, unless a report settles the message
+//! before.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use postrider_channel::Outbound;
 use postrider_channel::callback::Progress;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_domain::event::otp::OtpData;
-use postrider_domain::event::{Delivery, OtpFailure, OtpStatus};
-use postrider_domain::{Event, EventData, RequestId};
+use postrider_domain::event::{Delivery, EventDecodeError, OtpFailure, OtpStatus, Repeat};
+use postrider_domain::{Event, EventData, MessageId, RequestId, Timestamp};
+use postrider_number::HandedOver;
+use postrider_runtime::flow::Backoff;
 
 use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::otp::chain;
-use crate::core::otp::day_counts::Counted;
-use crate::core::otp::requests::Otp;
-use crate::core::otp::resends::{OtpMessage, Standing};
-use crate::core::otp::retries;
-use postrider_channel::outcome::FinalOutcome;
+use crate::core::otp::day_counts::CountedEvent;
+use crate::core::otp::requests::{MessageStanding, Otp, OtpMessage};
+
+/// The number of times that a code is sent again.
+const REPEATS_MAX: u8 = 2;
+/// The pause before a repeat: before the first, and the maximum.
+const PAUSE: Backoff = Backoff { min: Duration::from_secs(10), max: Duration::from_secs(2560) };
+/// The maximum of codes that one tick sends again.
+const REPEATS_AT_ONCE: usize = 1000;
+
+/// The codes to be sent again, by request.
+#[derive(Debug, Default)]
+pub(crate) struct Repeats {
+    by_id: BTreeMap<RequestId, Repeat>,
+    due: BTreeSet<(Timestamp, RequestId)>,
+}
+
+impl Repeats {
+    pub(crate) fn get(&self, id: RequestId) -> Option<Repeat> {
+        self.by_id.get(&id).copied()
+    }
+
+    pub(crate) fn set(&mut self, id: RequestId, repeat: Option<Repeat>) {
+        let old = match repeat {
+            Some(repeat) => self.by_id.insert(id, repeat),
+            None => self.by_id.remove(&id),
+        };
+        if let Some(due) = old.and_then(|old| old.due) {
+            self.due.remove(&(due, id));
+        }
+        self.due.extend(repeat.and_then(|repeat| repeat.due).map(|due| (due, id)));
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (RequestId, Repeat)> {
+        self.by_id.iter().map(|(id, repeat)| (*id, *repeat))
+    }
+
+    /// Moves due times after `to` to that moment.
+    pub(crate) fn rebase(&mut self, to: Timestamp) {
+        let later = self.due.iter().filter(|(due, _)| *due > to).map(|(_, id)| *id);
+        for id in later.collect::<Vec<_>>() {
+            let repeat = self.get(id).map(|repeat| Repeat { due: Some(to), ..repeat });
+            self.set(id, repeat);
+        }
+    }
+
+    /// Forgets the repeats of requests that are forgotten.
+    pub(crate) fn retain(&mut self, is_known: impl Fn(RequestId) -> bool) {
+        self.by_id.retain(|id, _| is_known(*id));
+        self.due.retain(|(_, id)| is_known(*id));
+    }
+
+    fn due(&self, now: Timestamp) -> Vec<RequestId> {
+        let due = self.due.iter().take_while(|(at, _)| *at <= now);
+        due.take(REPEATS_AT_ONCE).map(|(_, id)| *id).collect()
+    }
+
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
+        let repeats: Vec<_> = self.iter().collect();
+        postrider_domain::event::encode(&repeats, out);
+    }
+
+    pub(crate) fn take_from(bytes: &mut &[u8]) -> Result<Self, EventDecodeError> {
+        let (all, rest) = postcard::take_from_bytes::<Vec<(RequestId, Repeat)>>(bytes)
+            .map_err(|_| EventDecodeError)?;
+        *bytes = rest;
+        let mut repeats = Self::default();
+        all.into_iter().for_each(|(id, repeat)| repeats.set(id, Some(repeat)));
+        Ok(repeats)
+    }
+}
 
 /// Applies the channel's outcome for a request's message of this number.
 ///
@@ -35,7 +111,7 @@ pub(crate) fn settle(
     if message.is.unsettled > 0 {
         settle_known(core, otp, message, settled, effects);
     } else if message.is_newest {
-        retries::settle(core, otp, settled, effects);
+        settle_repeat(core, otp, settled, effects);
     }
 }
 
@@ -61,7 +137,7 @@ fn settle_known(
         pay_back(core, &otp, message, reason, effects);
     }
     if delivery == Delivery::Unknown && message.is_newest {
-        retries::plan(core, otp.id, effects);
+        plan_repeat(core, otp.id, effects);
     }
 }
 
@@ -121,7 +197,7 @@ pub(crate) fn report(
     };
     core.perform(message.reported(id, delivery), effects);
     if delivery == Delivery::Delivered {
-        core.count(otp.phone, Counted::Delivered, effects);
+        core.count(otp.phone, CountedEvent::Delivered, effects);
         let data = OtpData::of(id, otp.phone);
         core.emit(id, EventData::OtpDelivered(data).into(), effects);
     }
@@ -148,7 +224,7 @@ impl OtpMessage {
         if self.is_newest {
             return Event::OtpDelivery { id, delivery };
         }
-        let Self { number, is: Standing { delivery: before, unsettled }, .. } = self;
+        let Self { number, is: MessageStanding { delivery: before, unsettled }, .. } = self;
         let reported = matches!(before, Delivery::Delivered | Delivery::Read);
         let delivery = if reported { before } else { delivery };
         Event::OtpEarlier { id, number, delivery, unsettled: unsettled.saturating_sub(1) }
@@ -156,10 +232,87 @@ impl OtpMessage {
 
     /// Returns the event of the provider's report on the message.
     const fn reported(self, id: RequestId, delivery: Delivery) -> Event {
-        let Self { number, is: Standing { unsettled, .. }, is_newest } = self;
+        let Self { number, is: MessageStanding { unsettled, .. }, is_newest } = self;
         if is_newest {
             return Event::OtpReported { id, delivery };
         }
         Event::OtpEarlier { id, number, delivery, unsettled }
+    }
+}
+
+/// Returns whether the outcome of the request's message is unknown, and its code is of use at `at`.
+fn is_lost(core: &Core, otp: &Otp, at: Timestamp) -> bool {
+    let unknown = otp.delivery == Delivery::Unknown && otp.unsettled == 0;
+    unknown && core.hot.otps.status(otp, at) == OtpStatus::Active
+}
+
+/// Plans the next repeat after a message without an answer, if there is one.
+pub(crate) fn plan_repeat(core: &mut Core, id: RequestId, effects: &mut Effects) {
+    let count = core.hot.repeats.get(id).map_or(0, |repeat| repeat.count);
+    let due = core.now().plus(PAUSE.delay(count.into()));
+    let lost = core.known(id).is_some_and(|otp| is_lost(core, &otp, due));
+    let repeat = Repeat { count, due: Some(due) };
+    set_repeat(core, id, (lost && count < REPEATS_MAX).then_some(repeat), effects);
+}
+
+/// Applies the channel's outcome for a code that was sent again.
+pub(crate) fn settle_repeat(
+    core: &mut Core,
+    otp: Otp,
+    settled: &FinalOutcome,
+    effects: &mut Effects,
+) {
+    if core.hot.repeats.get(otp.id).is_none_or(|repeat| repeat.due.is_some()) {
+        return;
+    }
+    match settled {
+        FinalOutcome::Unknown => return plan_repeat(core, otp.id, effects),
+        FinalOutcome::Sent | FinalOutcome::SentAs(_) | FinalOutcome::Held(_)
+            if otp.delivery == Delivery::Unknown =>
+        {
+            let delivery = Delivery::Sent;
+            core.perform(Event::OtpReported { id: otp.id, delivery }, effects);
+        }
+        // The first message may have arrived all the same.
+        FinalOutcome::Sent
+        | FinalOutcome::SentAs(_)
+        | FinalOutcome::Held(_)
+        | FinalOutcome::Failed(_)
+        | FinalOutcome::NotSentInTime => {}
+    }
+    set_repeat(core, otp.id, None, effects);
+}
+
+/// Sends the codes that are due again. Returns whether there may be more.
+pub(crate) fn send_due_repeats(core: &mut Core, effects: &mut Effects) -> bool {
+    let due = core.hot.repeats.due(core.now());
+    for id in due.iter().copied() {
+        let count = core.hot.repeats.get(id).map_or(0, |repeat| repeat.count);
+        if lost_message(core, id).is_some() {
+            core.note_next_number(id, effects);
+        }
+        let message = lost_message(core, id);
+        let repeat = message.is_some().then_some(Repeat { count: count + 1, due: None });
+        set_repeat(core, id, repeat, effects);
+        effects.outbound.extend(message.map(HandedOver::from));
+    }
+    due.len() == REPEATS_AT_ONCE
+}
+
+/// Returns the repeats that were under way: after a restart they are handed over once more.
+pub(crate) fn repeats_under_way(core: &Core) -> impl Iterator<Item = Outbound> {
+    let under_way = core.hot.repeats.iter().filter(|(_, repeat)| repeat.due.is_none());
+    under_way.filter_map(|(id, _)| lost_message(core, id))
+}
+
+/// Returns the message of a request, if its outcome is unknown and its code is of use.
+fn lost_message(core: &Core, id: RequestId) -> Option<Outbound> {
+    let otp = core.known(id).filter(|otp| is_lost(core, otp, core.now()))?;
+    core.outbound(&otp, MessageId::from_bytes(*id.as_bytes()))
+}
+
+fn set_repeat(core: &mut Core, id: RequestId, repeat: Option<Repeat>, effects: &mut Effects) {
+    if core.hot.repeats.get(id) != repeat {
+        core.perform(Event::OtpRepeat { id, repeat }, effects);
     }
 }

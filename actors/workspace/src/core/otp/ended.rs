@@ -1,4 +1,4 @@
-//! Pure: the record of a one-time password that has ended.
+//! Pure: the record of a one-time password that has ended, and its index entries.
 //!
 //! It is written once, in the commit of that end: the right code, the fifth wrong one, or the end
 //! of its time. So sending a code writes none. [`Table::Otps`] has it under
@@ -7,8 +7,17 @@
 //! codes and the sends (one each), the moments at which it was verified (zero where it was not) and
 //! at which it ended (eight each), all big endian, and what is noted of it, as JSON.
 //!
+//! [`Table::OtpIndex`] has, under `workspace ‖ 0`, for each record `p ‖ phone ‖ 0 ‖ request` where
+//! the phone is known, and of one with a reference `r ‖ reference ‖ 0 ‖ request`; the values are
+//! empty. Ids begin with the moment, so those of one phone are in the order of time, as the records
+//! themselves are. An entry is written with its record and goes with it.
+//!
 //! [`Table::Otps`]: postrider_store::Table::Otps
+//! [`Table::OtpIndex`]: postrider_store::Table::OtpIndex
 
+use std::borrow::Cow;
+
+use postrider_domain::event::otp::OtpNotes;
 use postrider_domain::event::{Delivery, OtpStatus};
 use postrider_domain::{Phone, RequestId, Timestamp, WorkspaceId};
 use postrider_store::StoreError;
@@ -34,7 +43,7 @@ const DELIVERIES: [Delivery; 6] = [
 
 /// The outcome of a one-time password.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct EndedOtp {
     pub(crate) phone: Phone,
     pub(crate) valid_seconds: u16,
     pub(crate) status: OtpStatus,
@@ -42,13 +51,13 @@ pub(crate) struct Ended {
     pub(crate) attempts: u8,
     pub(crate) sends: u8,
     pub(crate) verified_at: Option<Timestamp>,
-    /// When it ended.
+    /// The time of its end.
     pub(crate) ended_at: Timestamp,
-    /// What was noted of it, as JSON.
+    /// The notes of the request, as JSON.
     pub(crate) notes: Option<Box<str>>,
 }
 
-impl Ended {
+impl EndedOtp {
     /// Returns the record of a request with so many sends that ends at `at`.
     pub(crate) fn of(otp: &Otp, sends: u8, status: OtpStatus, at: Timestamp) -> Self {
         Self {
@@ -125,6 +134,78 @@ pub(crate) fn key(workspace: &WorkspaceId, id: RequestId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0], id.as_bytes()].concat()
 }
 
+/// The text in the notes of a request that its sender has named.
+const REFERENCE: &str = r#""reference":"#;
+
+/// A search key of ended requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum EndedBy<'a> {
+    /// The phone to which the code went.
+    Phone(Phone),
+    /// The sender's reference for the request.
+    Reference(&'a str),
+}
+
+impl EndedBy<'_> {
+    /// Returns the key prefix of these requests.
+    pub(crate) fn prefix(self, workspace: &WorkspaceId) -> Vec<u8> {
+        self.followed_by(workspace, &[])
+    }
+
+    pub(crate) fn key(self, workspace: &WorkspaceId, id: RequestId) -> Vec<u8> {
+        self.followed_by(workspace, id.as_bytes())
+    }
+
+    fn followed_by(self, workspace: &WorkspaceId, end: &[u8]) -> Vec<u8> {
+        let (kind, value) = match self {
+            Self::Phone(phone) => (b'p', Cow::Owned(phone.canonical().to_string())),
+            Self::Reference(reference) => (b'r', Cow::Borrowed(reference)),
+        };
+        [workspace.as_str().as_bytes(), &[0, kind], value.as_bytes(), &[0], end].concat()
+    }
+}
+
+/// Returns the keys of all entries of a request.
+pub(crate) fn index_keys(
+    workspace: &WorkspaceId,
+    id: RequestId,
+    ended: &EndedOtp,
+) -> impl Iterator<Item = Vec<u8>> + use<> {
+    let phone = ended.phone.known().map(|phone| EndedBy::Phone(phone).key(workspace, id));
+    // Few have one.
+    let notes = ended.notes.as_deref().filter(|notes| notes.contains(REFERENCE));
+    let reference = notes.and_then(|notes| OtpNotes::from_json(notes).reference);
+    let reference = reference.map(|it| EndedBy::Reference(&it).key(workspace, id));
+    phone.into_iter().chain(reference)
+}
+
+#[cfg(test)]
+mod ended_index_tests {
+    use postrider_domain::golden::{AT, Sheet, UNIQUE};
+
+    use super::*;
+    use crate::core::otp::ended::tests::expired;
+
+    #[test]
+    fn keys_are_as_ever() {
+        let ended = expired();
+        let (workspace, mut sheet) = ("acme".parse().unwrap(), Sheet::default());
+        let id = RequestId::from_parts(AT, UNIQUE);
+        for key in index_keys(&workspace, id, &ended.clone().noted(Some(r#"{"reference":"é 1"}"#)))
+        {
+            sheet.text("key", &key);
+        }
+        let of_anybody = EndedOtp { phone: Phone::ANYBODY, ..ended.clone() };
+        assert_eq!(index_keys(&workspace, id, &of_anybody).count(), 0);
+        let without = ended.noted(Some(r#"{"metadata":{"reference":"x"}}"#));
+        assert_eq!(index_keys(&workspace, id, &without).count(), 1);
+        sheet.is(expect_test::expect![[r#"
+            key: acme\x00p+15550123456\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+            key: acme\x00r\xc3\xa9 1\x00\x01\x8b\xcf\xe5h{\x01\x02\x03\x04\x05\x06\x07\x08\t\n
+        "#]]);
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use expect_test::expect;
@@ -132,8 +213,8 @@ pub(super) mod tests {
     use super::*;
     use postrider_domain::golden::{AT, Sheet, UNIQUE};
 
-    pub(crate) fn expired() -> Ended {
-        Ended {
+    pub(crate) fn expired() -> EndedOtp {
+        EndedOtp {
             phone: "+15550123456".parse().unwrap(),
             valid_seconds: 300,
             status: OtpStatus::Expired,
@@ -146,11 +227,11 @@ pub(super) mod tests {
         }
     }
 
-    fn verified() -> Ended {
-        Ended { status: OtpStatus::Verified, verified_at: Some(AT), ..expired() }
+    fn verified() -> EndedOtp {
+        EndedOtp { status: OtpStatus::Verified, verified_at: Some(AT), ..expired() }
     }
 
-    fn noted(ended: &Ended) -> Ended {
+    fn noted(ended: &EndedOtp) -> EndedOtp {
         ended.clone().noted(Some(r#"{"test":true}"#))
     }
 
@@ -175,27 +256,27 @@ pub(super) mod tests {
                 7275657d
         "#]]);
         for ended in [noted(&expired), noted(&verified)] {
-            assert_eq!(Ended::decode(&ended.encode()), Ok(ended));
+            assert_eq!(EndedOtp::decode(&ended.encode()), Ok(ended));
         }
         for ended in [expired.clone(), verified] {
             let bytes = ended.encode();
-            assert_eq!(Ended::decode(&bytes), Ok(ended));
+            assert_eq!(EndedOtp::decode(&bytes), Ok(ended));
             for cut in 0..bytes.len() {
-                assert!(Ended::decode(&bytes[..cut]).is_err(), "{cut}");
+                assert!(EndedOtp::decode(&bytes[..cut]).is_err(), "{cut}");
             }
-            assert!(Ended::decode(&[bytes, vec![0xff]].concat()).is_err());
+            assert!(EndedOtp::decode(&[bytes, vec![0xff]].concat()).is_err());
         }
         for (at, wrong) in [(0, 2), (11, 5), (12, 6)] {
             let mut bytes = expired.encode();
             bytes[at] = wrong;
-            assert!(Ended::decode(&bytes).is_err(), "{at}");
+            assert!(EndedOtp::decode(&bytes).is_err(), "{at}");
         }
         for (at, status) in STATUSES.into_iter().enumerate() {
-            let bytes = Ended { status, ..expired.clone() }.encode();
+            let bytes = EndedOtp { status, ..expired.clone() }.encode();
             assert_eq!(usize::from(bytes[11]), at);
         }
         for (at, delivery) in DELIVERIES.into_iter().enumerate() {
-            let bytes = Ended { delivery, ..expired.clone() }.encode();
+            let bytes = EndedOtp { delivery, ..expired.clone() }.encode();
             assert_eq!(usize::from(bytes[12]), at);
         }
     }

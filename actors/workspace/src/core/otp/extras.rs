@@ -1,14 +1,17 @@
-//! Pure: data of few requests for one-time passwords: notes, and marks of tests.
+//! Pure: data of few requests for one-time passwords: notes, tests, and who sends the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use hashbrown::HashMap;
 use postrider_domain::code::CallerHash;
 use postrider_domain::event::otp::{OtpNotes, OtpOwnNotes};
 use postrider_domain::event::{EventDecodeError, encode};
-use postrider_domain::{NumberId, OtpCode, Phone, PublicEvent, RequestId};
+use postrider_domain::{Event, NumberId, OtpCode, Phone, PublicEvent, RequestId};
 
-use hashbrown::HashMap;
+use crate::core::Core;
+use crate::core::effects::Effects;
+use crate::core::otp::types::SendMore;
 
 /// The text in the notes of a request if Postrider itself has noted something.
 const OWN: &str = r#""_":"#;
@@ -208,4 +211,41 @@ impl Extras {
         let (notes, tests) = (notes.into_iter().collect(), tests.into_iter().collect());
         Ok(Self { notes, tests, ..Self::default() })
     }
+}
+
+/// Stores the notes that are shown with a request.
+pub(super) fn note_send(
+    core: &mut Core,
+    id: RequestId,
+    more: Option<&SendMore>,
+    test: bool,
+    effects: &mut Effects,
+) {
+    let notes = match more {
+        Some(more) => OtpNotes {
+            test,
+            reference: more.reference.clone(),
+            metadata: more.metadata.clone(),
+            number_id: more.through,
+            contact_id: None,
+            own: own_notes(more),
+        },
+        None if !test => return,
+        None => OtpNotes { test, ..OtpNotes::default() },
+    };
+    if let Some(notes) = notes.to_json() {
+        core.perform(Event::OtpNoted { id, notes }, effects);
+    }
+}
+
+fn own_notes(more: &SendMore) -> Option<Box<OtpOwnNotes>> {
+    let own = OtpOwnNotes {
+        languages: more.languages.clone(),
+        inbound: more.inbound,
+        pinned: more.from.is_some(),
+        sender: None,
+        decision: None,
+        tries: Vec::new(),
+    };
+    (own != OtpOwnNotes::default()).then(|| Box::new(own))
 }

@@ -14,9 +14,9 @@ use postrider_domain::open_code::{InboundCode, OpenCode};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{ContactId, Event, OtpCode, Phone, PublicEvent, RequestId};
 
-use super::caller_log::counting;
-use super::cancel;
+use super::extras::note_send;
 use super::requests::Otp;
+use super::rolling_window::quotas_of_caller;
 use super::types::{OtpSent, SendMore, SendOtpError};
 use crate::core::Core;
 use crate::core::effects::Effects;
@@ -32,8 +32,8 @@ pub(super) fn begin(
     if core.number.is_none() {
         return Err(SendOtpError::NotConnected);
     }
-    let counting = counting(&core.keys, &core.rules.limits, &more.context);
-    core.check_limits(phone, &counting)?;
+    let quotas = quotas_of_caller(&core.keys, &core.rules.limits, &more.context);
+    core.check_limits(phone, &quotas)?;
     if core.hot.otps.len() >= core.rules.otps_max {
         return Err(Unavailable::because(UnavailableReason::Overloaded).into());
     }
@@ -47,8 +47,8 @@ pub(super) fn begin(
         }
     };
     core.perform(event, effects);
-    core.count_callers(counting, effects);
-    cancel::note(core, id, Some(more), false, effects);
+    core.count_callers(quotas, effects);
+    note_send(core, id, Some(more), false, effects);
     let expires_at = id.timestamp().plus(expiry.duration());
     let event = PublicEvent::OtpSent { request_id: id, phone, expires_at, resend: false };
     core.emit(id, event, effects);
@@ -89,7 +89,7 @@ pub(crate) fn take(
         for _ in wrong.iter().filter(|word| code.is_like(word)) {
             // The fifth wrong code ends it.
             if let Ok(otp) = core.active(otp.id) {
-                core.miss(&otp, effects);
+                core.count_wrong_code(&otp, effects);
             }
         }
     }

@@ -9,12 +9,12 @@ const SHARDS: usize = 16;
 /// Maps keys to `u32`s. The caller knows the key of every number that is in the index; that is
 /// why an entry costs 5 bytes and some slack.
 #[derive(Debug, Default)]
-pub(crate) struct NumberIndex {
+pub(crate) struct CompactIndex {
     shards: [HashTable<u32>; SHARDS],
     hasher: DefaultHashBuilder,
 }
 
-impl NumberIndex {
+impl CompactIndex {
     /// Returns the number of `key`, where `key_of` returns the key of a number.
     pub(crate) fn get<K: Hash + Eq>(&self, key: &K, key_of: impl Fn(u32) -> K) -> Option<u32> {
         let hash = self.hasher.hash_one(key);
@@ -71,7 +71,7 @@ mod tests {
     fn it_finds_what_it_was_given() {
         let keys: Vec<u64> = (0..10_000).map(|number| number * 7919).collect();
         let key_of = |number: u32| keys[number as usize];
-        let mut index = NumberIndex::default();
+        let mut index = CompactIndex::default();
         for (number, key) in keys.iter().enumerate() {
             assert_eq!(index.set(key, number as u32, key_of), None);
         }

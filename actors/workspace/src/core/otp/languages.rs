@@ -1,5 +1,9 @@
-//! Pure: the language of a request's code.
+//! Pure: the language of a request's code, and the template that carries codes.
+//!
+//! It knows the template's status and the button that takes the code, in each language and with
+//! each account.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use postrider_domain::event::chain::OtpChannel;
@@ -8,10 +12,66 @@ use postrider_domain::otp_text::OtpTexts;
 use postrider_domain::template::{CodeButton, TemplateName, TemplateStatus};
 use postrider_domain::{NumberId, RequestId};
 
-use super::code_templates::CodeTemplate;
 use super::types::SendMore;
 use crate::core::Core;
 use crate::core::settings::UseTemplateError;
+
+/// The template in one language, as one account has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CodeTemplate {
+    /// The status, which decides whether it may be sent.
+    pub(crate) status: TemplateStatus,
+    /// The button that takes the code.
+    pub(crate) button: CodeButton,
+}
+
+/// The template in one language.
+#[derive(Debug)]
+pub(crate) struct InLanguage {
+    /// The account that has it; `None`: the account of the workspace's first number.
+    pub(crate) account: Option<Box<str>>,
+    /// The template of that account, and of numbers without one.
+    pub(crate) own: CodeTemplate,
+    /// The template of other accounts.
+    pub(crate) others: Vec<(Box<str>, CodeTemplate)>,
+}
+
+/// The workspace's template of codes by its languages, as far as it is known.
+#[derive(Debug, Default)]
+pub(crate) struct CodeTemplates(BTreeMap<Box<str>, InLanguage>);
+
+impl CodeTemplates {
+    /// Returns whether some account has the template in a language.
+    pub(crate) fn has(&self, language: &str) -> bool {
+        self.0.contains_key(language)
+    }
+
+    /// Returns the languages in which some account has the template.
+    pub(crate) fn languages(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(|language| &**language)
+    }
+
+    /// Returns the template in a language as an account has it, if it does.
+    ///
+    /// `home` is the account of the workspace's first number.
+    pub(crate) fn of(
+        &self,
+        language: &str,
+        (account, home): (Option<&str>, Option<&str>),
+    ) -> Option<CodeTemplate> {
+        let InLanguage { account: owner, own, others } = self.0.get(language)?;
+        let owner = owner.as_deref().or(home);
+        if account.is_none() || owner.is_none() || owner == account {
+            return Some(*own);
+        }
+        others.iter().find(|(of, _)| Some(&**of) == account).map(|(_, it)| *it)
+    }
+
+    /// Sets the template in a language.
+    pub(crate) fn take(&mut self, language: &str, template: InLanguage) {
+        self.0.insert(language.into(), template);
+    }
+}
 
 /// Chooses the language of texts.
 ///
@@ -103,7 +163,7 @@ fn check_from(core: &Core, language: &str, account: Option<&str>) -> Result<(), 
 /// Returns whether the template of codes in this language can be sent.
 ///
 /// The named number must be able to send it, or some number of the pool if none is named.
-pub(crate) fn is_found(core: &Core, language: &str, named: Option<NumberId>) -> bool {
+pub(crate) fn has_sendable_template(core: &Core, language: &str, named: Option<NumberId>) -> bool {
     let check = |number| check_template(core, language, number).is_ok();
     let is_sent = || named.map_or_else(|| core.pool.numbers().any(check), check);
     core.code_templates.has(language) && is_sent()

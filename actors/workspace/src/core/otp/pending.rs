@@ -21,7 +21,7 @@ const OVER_AFTER: Duration = Duration::from_secs(1800);
 
 /// The filter and the limits of a search for pending requests.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct PendingQuery {
     /// The phone of the requests.
     pub(crate) phone: Option<Phone>,
     /// The request before which the others must be.
@@ -53,7 +53,11 @@ impl HotState {
     }
 
     /// Finds requests that have not ended, and that `takes` accepts.
-    pub(crate) fn pending(&self, wanted: &Wanted, takes: impl Fn(&Otp) -> bool) -> PendingFound {
+    pub(crate) fn pending(
+        &self,
+        wanted: &PendingQuery,
+        takes: impl Fn(&Otp) -> bool,
+    ) -> PendingFound {
         let mut found = PendingFound::default();
         let is_wanted = |otp: &Otp| {
             otp.noted == OtpStatus::Active
@@ -75,7 +79,7 @@ impl HotState {
 
     fn of_sends(
         &self,
-        wanted: &Wanted,
+        wanted: &PendingQuery,
         is_wanted: &impl Fn(&Otp) -> bool,
         found: &mut PendingFound,
     ) {
@@ -110,7 +114,7 @@ impl HotState {
 
     fn of_ids(
         &self,
-        wanted: &Wanted,
+        wanted: &PendingQuery,
         ids: impl Iterator<Item = RequestId>,
         is_wanted: &impl Fn(&Otp) -> bool,
         found: &mut PendingFound,
@@ -135,7 +139,7 @@ impl HotState {
 }
 
 impl PendingFound {
-    const fn is_enough(&self, wanted: &Wanted) -> bool {
+    const fn is_enough(&self, wanted: &PendingQuery) -> bool {
         self.otps.len() >= wanted.enough || self.looked_at >= wanted.looks
     }
 }

@@ -1,19 +1,21 @@
-//! Pure: the requests for one-time passwords that a workspace holds in memory.
+//! Pure: the requests for one-time passwords that a workspace holds in memory, and their messages.
+//!
+//! A request has a first message, and one for each resend of its code. The outcome of the newest is
+//! stored with the request. `EarlierMessages` has the outcomes of the others, so that a report
+//! about one of them is not taken for another's.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use postrider_domain::code::{ATTEMPTS_MAX, CodeLength, Expiry};
 use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus, encode};
 use postrider_domain::{Phone, RequestId, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::core::otp::chain_state::Chains;
 use crate::core::otp::extras::Extras;
-use crate::core::otp::index::NumberIndex;
-use crate::core::otp::resends::{EarlierMessages, Standing};
+use crate::core::otp::index::CompactIndex;
 
 /// The time for which an ended request is known after it would have expired.
 pub(crate) const KEPT_AFTER_EXPIRY: Duration = Duration::from_secs(3600);
@@ -22,7 +24,7 @@ pub(crate) const KEPT_AFTER_EXPIRY: Duration = Duration::from_secs(3600);
 const CHUNK: usize = 1024;
 
 /// A request's place in the table, until it is removed.
-pub(crate) type Slot = u32;
+pub(crate) type OtpSlot = u32;
 
 /// One request: 32 bytes. Its id has the time of its send, unless the clock was rebased since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,8 +68,8 @@ impl Otp {
     }
 
     /// Returns the standing of its newest message.
-    pub(crate) const fn standing(&self) -> Standing {
-        Standing { delivery: self.delivery, unsettled: self.unsettled }
+    pub(crate) const fn standing(&self) -> MessageStanding {
+        MessageStanding { delivery: self.delivery, unsettled: self.unsettled }
     }
 
     /// Returns whether its newest message was neither handed over nor given up.
@@ -93,12 +95,12 @@ impl Otp {
 pub(crate) struct OtpTable {
     chunks: Vec<Vec<Otp>>,
     /// Slots to use again.
-    free: Vec<Slot>,
+    free: Vec<OtpSlot>,
     /// Slots by request id.
-    by_id: NumberIndex,
+    by_id: CompactIndex,
     /// The slots by the second (rounded up) in which they expire or are forgotten. Each slot is in
     /// exactly one list.
-    due: BTreeMap<u64, Vec<Slot>>,
+    due: BTreeMap<u64, Vec<OtpSlot>>,
     /// The messages of requests before the newest.
     pub(crate) earlier: EarlierMessages,
     /// The data that few requests have.
@@ -117,7 +119,7 @@ impl OtpTable {
     }
 
     /// Adds a request, whose id no other has.
-    pub(crate) fn insert(&mut self, otp: Otp) -> Slot {
+    pub(crate) fn insert(&mut self, otp: Otp) -> OtpSlot {
         debug_assert!(self.find(otp.id).is_none(), "{} twice", otp.id);
         let slot = self.free.pop().unwrap_or_else(|| self.new_slot(otp));
         self.chunks[slot as usize / CHUNK][slot as usize % CHUNK] = otp;
@@ -128,7 +130,7 @@ impl OtpTable {
         slot
     }
 
-    fn new_slot(&mut self, otp: Otp) -> Slot {
+    fn new_slot(&mut self, otp: Otp) -> OtpSlot {
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
             // The first chunk grows with need: most workspaces are small.
             let capacity = if self.chunks.is_empty() { 0 } else { CHUNK };
@@ -137,7 +139,7 @@ impl OtpTable {
         let full_chunks = self.chunks.len() - 1;
         let chunk = &mut self.chunks[full_chunks];
         chunk.push(otp);
-        (full_chunks * CHUNK + chunk.len() - 1) as Slot
+        (full_chunks * CHUNK + chunk.len() - 1) as OtpSlot
     }
 
     /// Returns the time at which a request counts as sent.
@@ -168,14 +170,14 @@ impl OtpTable {
         let later = self.iter().map(|(_, otp)| otp.id).filter(|id| self.sent_at(*id) > to);
         let later: Vec<_> = later.map(|id| (id, to)).collect();
         self.rebased.extend(later);
-        self.list_anew();
+        self.list_again();
     }
 
     /// Lists every request for the second in which it expires.
     ///
     /// When that second comes, a request that has ended is listed for the second in which it is
     /// forgotten.
-    fn list_anew(&mut self) {
+    fn list_again(&mut self) {
         for slot in std::mem::take(&mut self.due).into_values().flatten() {
             let second = due_second(self.expires_at(self.at(slot)));
             self.due.entry(second).or_default().push(slot);
@@ -195,18 +197,18 @@ impl OtpTable {
         *bytes = rest;
         self.rebased = rebased.into_iter().filter(|(id, _)| self.find(*id).is_some()).collect();
         if !self.rebased.is_empty() {
-            self.list_anew();
+            self.list_again();
         }
         Ok(())
     }
 
     /// Returns the request in a slot that is in use.
-    pub(crate) fn at(&self, slot: Slot) -> &Otp {
+    pub(crate) fn at(&self, slot: OtpSlot) -> &Otp {
         chunk_get(&self.chunks, slot)
     }
 
     /// Returns the slot of a request.
-    pub(crate) fn find(&self, id: RequestId) -> Option<Slot> {
+    pub(crate) fn find(&self, id: RequestId) -> Option<OtpSlot> {
         self.by_id.get(&id, |slot| self.at(slot).id)
     }
 
@@ -222,7 +224,7 @@ impl OtpTable {
     }
 
     /// Notes that the code of the request in a slot is sent once more, as its newest message.
-    pub(crate) fn send_again(&mut self, slot: Slot) {
+    pub(crate) fn send_again(&mut self, slot: OtpSlot) {
         let otp = &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK];
         let unanswered = if self.earlier.push(otp.id, otp.standing()) { 0 } else { otp.unsettled };
         otp.delivery = Delivery::Queued;
@@ -241,8 +243,8 @@ impl OtpTable {
     }
 
     /// Takes one slot whose expiry or removal is due. The caller puts it back with
-    /// [`await_oblivion`](Self::await_oblivion) or [`remove`](Self::remove)s it.
-    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<Slot> {
+    /// [`list_until_forgotten`](Self::list_until_forgotten) or [`remove`](Self::remove)s it.
+    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<OtpSlot> {
         let mut first = self.due.first_entry()?;
         if *first.key() > now.as_secs() {
             return None;
@@ -255,13 +257,13 @@ impl OtpTable {
     }
 
     /// Lists a slot that [`take_due`](Self::take_due) gave for the moment it is forgotten.
-    pub(crate) fn await_oblivion(&mut self, slot: Slot) {
+    pub(crate) fn list_until_forgotten(&mut self, slot: OtpSlot) {
         let forgotten_at = self.forgotten_at(self.at(slot));
         self.due.entry(due_second(forgotten_at)).or_default().push(slot);
     }
 
     /// Frees a slot that [`take_due`](Self::take_due) gave.
-    pub(crate) fn remove(&mut self, slot: Slot) {
+    pub(crate) fn remove(&mut self, slot: OtpSlot) {
         let id = self.at(slot).id;
         self.by_id.remove(&id, slot);
         self.earlier.forget(id);
@@ -308,18 +310,112 @@ impl OtpTable {
     }
 
     /// Returns every request, in no particular order, with its slot.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Otp)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (OtpSlot, &Otp)> {
         self.due.values().flatten().map(|slot| (*slot, self.at(*slot)))
     }
 }
 
-fn chunk_get(chunks: &[Vec<Otp>], slot: Slot) -> &Otp {
+fn chunk_get(chunks: &[Vec<Otp>], slot: OtpSlot) -> &Otp {
     &chunks[slot as usize / CHUNK][slot as usize % CHUNK]
 }
 
 /// Returns the first whole second that is not before `at`.
 fn due_second(at: Timestamp) -> u64 {
     at.as_millis().div_ceil(1000)
+}
+
+/// The greatest number of a message; all messages from there on share it.
+const NUMBER_MAX: u8 = u8::MAX;
+
+/// One of a request's messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OtpMessage {
+    /// The number of the message: 1 is the first.
+    pub(crate) number: u8,
+    /// Set if no message came after it.
+    pub(crate) is_newest: bool,
+    pub(crate) is: MessageStanding,
+}
+
+/// The standing of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MessageStanding {
+    /// The delivery of the message.
+    pub(crate) delivery: Delivery,
+    /// The number of payments for it without an answer of the channel.
+    pub(crate) unsettled: u8,
+}
+
+impl MessageStanding {
+    /// Returns whether the message was neither handed over nor given up.
+    pub(crate) fn is_unsent(self) -> bool {
+        self.unsettled > 0 && self.delivery == Delivery::Queued
+    }
+}
+
+/// The messages that have a newer one, by request, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct EarlierMessages(BTreeMap<RequestId, Vec<MessageStanding>>);
+
+impl EarlierMessages {
+    fn of(&self, id: RequestId) -> &[MessageStanding] {
+        self.0.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the number of the request's newest message.
+    pub(crate) fn newest(&self, id: RequestId) -> u8 {
+        u8::try_from(self.of(id).len() + 1).unwrap_or(NUMBER_MAX)
+    }
+
+    /// Returns the request's message of this number, or the newest if there is none of it.
+    pub(crate) fn message(&self, otp: &Otp, number: u8) -> OtpMessage {
+        let place = usize::from(number).checked_sub(1);
+        match place.and_then(|place| self.of(otp.id).get(place)) {
+            Some(is) => OtpMessage { number, is_newest: false, is: *is },
+            None => OtpMessage { number: self.newest(otp.id), is_newest: true, is: otp.standing() },
+        }
+    }
+
+    /// Returns whether an earlier message of the request was neither handed over nor given up.
+    pub(crate) fn any_unsent(&self, id: RequestId) -> bool {
+        self.of(id).iter().any(|it| it.is_unsent())
+    }
+
+    /// Adds the replaced newest message; returns whether there was room.
+    pub(crate) fn push(&mut self, id: RequestId, newest: MessageStanding) -> bool {
+        let room = self.newest(id) < NUMBER_MAX;
+        if room {
+            self.0.entry(id).or_default().push(newest);
+        }
+        room
+    }
+
+    /// Sets the standing of a message.
+    pub(crate) fn set(&mut self, id: RequestId, number: u8, standing: MessageStanding) {
+        let all = self.0.get_mut(&id);
+        let place = usize::from(number).checked_sub(1);
+        if let Some(it) = all.zip(place).and_then(|(all, place)| all.get_mut(place)) {
+            *it = standing;
+        }
+    }
+
+    /// Forgets the request's.
+    pub(crate) fn forget(&mut self, id: RequestId) {
+        self.0.remove(&id);
+    }
+
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
+        let all: Vec<_> = self.0.iter().collect();
+        encode(&all, out);
+    }
+
+    pub(crate) fn take_from(bytes: &mut &[u8]) -> Result<Self, EventDecodeError> {
+        let (all, rest) =
+            postcard::take_from_bytes::<Vec<(RequestId, Vec<MessageStanding>)>>(bytes)
+                .map_err(|_| EventDecodeError)?;
+        *bytes = rest;
+        Ok(Self(all.into_iter().collect()))
+    }
 }
 
 #[cfg(test)]
@@ -357,7 +453,7 @@ mod tests {
         while let Some(slot) = table.take_due(Timestamp::from_millis(61_000)) {
             seen += 1;
             if table.at(slot).id == otp(1_000, 17).id {
-                table.await_oblivion(slot);
+                table.list_until_forgotten(slot);
             } else {
                 table.remove(slot);
             }

@@ -20,10 +20,10 @@ use super::recipients::{MessageMark, UniqueRecipients, step_of};
 use super::rows::{self, RowChange};
 
 /// The hash of a recipient, and the mark of its message.
-pub(crate) type Counted = (u64, MessageMark);
+pub(crate) type CountedRecipient = (u64, MessageMark);
 
 /// A portfolio of a workspace.
-pub(crate) type Place<'a> = (&'a WorkspaceId, &'a str);
+pub(crate) type PortfolioKey<'a> = (&'a WorkspaceId, &'a str);
 
 /// A ledger; `None` until it is read from its rows.
 type SharedLedger = Arc<Mutex<Option<Ledger>>>;
@@ -71,7 +71,7 @@ impl Portfolios {
     pub(crate) fn with<T>(
         &self,
         view: &dyn View,
-        (workspace, portfolio): Place<'_>,
+        (workspace, portfolio): PortfolioKey<'_>,
         now: Timestamp,
         act: impl FnOnce(&mut Ledger) -> T,
     ) -> Result<T, StoreError> {
@@ -87,7 +87,7 @@ impl Portfolios {
     }
 
     /// Returns the ledger of a portfolio, which may not be read yet.
-    fn shared(&self, (workspace, portfolio): Place<'_>) -> SharedLedger {
+    fn shared(&self, (workspace, portfolio): PortfolioKey<'_>) -> SharedLedger {
         let made = || {
             let key = (workspace.clone(), Box::from(portfolio));
             Arc::clone(&self.all.entry(key).or_default())
@@ -101,7 +101,7 @@ impl Portfolios {
     pub(crate) fn use_of(
         &self,
         view: &dyn View,
-        (workspace, portfolio): Place<'_>,
+        (workspace, portfolio): PortfolioKey<'_>,
         now: Timestamp,
     ) -> Result<(u32, Option<Timestamp>), StoreError> {
         let use_of = |it: &UniqueRecipients| (it.used(), it.frees_at(1));
@@ -121,14 +121,14 @@ impl Portfolios {
     }
 
     /// Returns the limit of a portfolio, unless something may have changed it since it was noted.
-    pub(crate) fn limit(&self, (workspace, portfolio): Place<'_>) -> Option<PortfolioLimit> {
+    pub(crate) fn limit(&self, (workspace, portfolio): PortfolioKey<'_>) -> Option<PortfolioLimit> {
         self.known((workspace, portfolio))?.lock().as_ref()?.limit
     }
 
     /// Notes the limit of a portfolio in use.
     ///
     /// Only the workspace's actor calls it: it sees changes that are not durable yet.
-    pub(crate) fn note_limit(&self, place: Place<'_>, limit: PortfolioLimit) {
+    pub(crate) fn note_limit(&self, place: PortfolioKey<'_>, limit: PortfolioLimit) {
         if let Some(shared) = self.known(place)
             && let Some(ledger) = &mut *shared.lock()
         {
@@ -136,7 +136,7 @@ impl Portfolios {
         }
     }
 
-    fn known(&self, (workspace, portfolio): Place<'_>) -> Option<SharedLedger> {
+    fn known(&self, (workspace, portfolio): PortfolioKey<'_>) -> Option<SharedLedger> {
         let known = self.all.get(&(workspace.clone(), Box::from(portfolio)))?;
         Some(Arc::clone(&known))
     }
@@ -208,10 +208,10 @@ impl Portfolios {
 impl Ledger {
     fn load(
         view: &dyn View,
-        (workspace, portfolio): Place<'_>,
+        (workspace, portfolio): PortfolioKey<'_>,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
-        let rows::Loaded { recipients, sequence, damaged } =
+        let rows::LoadedRows { recipients, sequence, damaged } =
             rows::load(view, workspace, portfolio, now)?;
         if damaged > 0 {
             tracing::error!(%workspace, portfolio, damaged, "rows of a budget cannot be read");
@@ -244,7 +244,7 @@ impl Ledger {
     }
 
     /// Counts recipients at this moment. Returns the rows to commit with their messages.
-    pub(crate) fn count(&mut self, all: &[Counted], now: Timestamp) -> Vec<RowChange> {
+    pub(crate) fn count(&mut self, all: &[CountedRecipient], now: Timestamp) -> Vec<RowChange> {
         if all.is_empty() {
             return Vec::new();
         }
@@ -257,7 +257,7 @@ impl Ledger {
     }
 
     /// Gives recipients back whose messages were surely not sent. Returns the rows to commit.
-    pub(crate) fn give_back(&mut self, all: &[Counted], now: Timestamp) -> Vec<RowChange> {
+    pub(crate) fn give_back(&mut self, all: &[CountedRecipient], now: Timestamp) -> Vec<RowChange> {
         let (place, at) = ((&self.workspace, &*self.portfolio), (step_of(now), self.sequence));
         let recipients = &mut self.recipients;
         let given = all.iter().filter(|(hash, mark)| recipients.give_back(*hash, *mark));

@@ -1,9 +1,12 @@
-//! Pure: the limit of first messages of a portfolio, and its source.
+//! Pure: the limit of first messages of a portfolio, its source, and the numbers that reached it.
+
+use std::sync::Arc;
 
 use postrider_channel::number_facts::{DailyLimit, NumberFacts};
-use postrider_domain::{Timestamp, WorkspaceId};
+use postrider_domain::{NumberId, Phone, Timestamp, WorkspaceId};
 use postrider_number::record::NumberInfo;
-use postrider_store::{StoreError, Table, view::codec};
+use postrider_store::view::codec;
+use postrider_store::{StoreError, Table};
 use serde::{Deserialize, Serialize};
 
 use super::rows::setting_key;
@@ -18,7 +21,7 @@ pub struct PortfolioSetting {
     /// The number of people who may be written to first a day; `None`: the channel's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daily_recipients: Option<DailyLimit>,
-    /// How much of the limit broadcasts leave to others, in percent.
+    /// The share of the limit that broadcasts leave to others, in percent.
     pub reserve_percent: u8,
 }
 
@@ -116,4 +119,34 @@ pub(crate) fn limit_of(
         Some(DailyLimit::Unlimited) | None => None,
     };
     Ok(PortfolioLimit { daily_recipients, source, reserve_percent })
+}
+
+/// Returns whether a recipient may be written to through a number without a place.
+///
+/// It may if it counts already, or has an open window.
+type NeedsNone = Arc<dyn Fn(NumberId, Phone, Timestamp) -> bool + Send + Sync>;
+
+/// Numbers that have no place for new recipients.
+#[derive(Default)]
+pub(crate) struct FullNumbers {
+    numbers: Vec<NumberId>,
+    needs_none: Option<NeedsNone>,
+}
+
+impl FullNumbers {
+    pub(crate) fn new(numbers: Vec<NumberId>, needs_none: NeedsNone) -> Self {
+        Self { numbers, needs_none: Some(needs_none) }
+    }
+
+    /// Returns whether there is no place for this recipient, who needs one.
+    pub(crate) fn has_no_place(&self, number: NumberId, to: Phone, now: Timestamp) -> bool {
+        let needs_none = || self.needs_none.as_ref().is_some_and(|it| it(number, to, now));
+        self.numbers.contains(&number) && !needs_none()
+    }
+}
+
+impl std::fmt::Debug for FullNumbers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("FullNumbers").field(&self.numbers).finish()
+    }
 }

@@ -5,10 +5,8 @@
 //! message to a recipient gives the place back. A message with an unknown outcome after a crash
 //! keeps its place.
 
-mod full;
 mod ledger;
 mod limit;
-mod rebase;
 mod recipients;
 mod rows;
 #[cfg(test)]
@@ -18,10 +16,9 @@ pub use ledger::Portfolios;
 pub use limit::{LimitSource, PortfolioBudget, PortfolioLimit, PortfolioSetting, portfolio_of};
 pub use recipients::{MessageMark, UniqueRecipients};
 
-pub(crate) use full::FullNumbers;
 pub(crate) use ledger::Ledger;
-pub(crate) use limit::limit_of;
-pub(crate) use rebase::rebased;
+pub(crate) use limit::{FullNumbers, limit_of};
 pub(crate) use rows::{
-    RowChange, behind_portfolio, is_past, of_workspace, reported_key, setting_key, settings,
+    RowChange, behind_portfolio, is_past, of_workspace, rebased, reported_key, setting_key,
+    settings,
 };

@@ -47,9 +47,9 @@ impl MessageMark {
 /// A recipient: the bits of its hash, the mark, and its step, perhaps with [`FIXED`]. Three words,
 /// because a `u64` would be aligned to eight bytes.
 #[derive(Debug, Clone, Copy)]
-struct Entry([u32; 3]);
+struct RecipientEntry([u32; 3]);
 
-impl Entry {
+impl RecipientEntry {
     const fn new(hash: u64, mark: MessageMark, step: u32) -> Self {
         let upper = (hash & HASH_BITS) >> 32;
         Self([hash as u32, (upper as u32) << 16 | mark.0 as u32, step])
@@ -94,7 +94,7 @@ const fn place(hash: u64) -> u64 {
 /// The recipients that count.
 #[derive(Debug, Default)]
 pub struct UniqueRecipients {
-    entries: HashTable<Entry>,
+    entries: HashTable<RecipientEntry>,
     /// The number of recipients that count since each step, oldest first.
     steps: VecDeque<(u32, u32)>,
     used: u32,
@@ -132,11 +132,11 @@ impl UniqueRecipients {
         let mut known = hashbrown::HashSet::new();
         all.retain(|(step, hash)| {
             let is_current =
-                !Entry::new(*hash, MessageMark::default(), *step).is_over(recipients.now);
+                !RecipientEntry::new(*hash, MessageMark::default(), *step).is_over(recipients.now);
             is_current && known.insert(*hash & HASH_BITS)
         });
         for (step, hash) in all.into_iter().rev() {
-            recipients.insert(Entry::new(hash, MessageMark::default(), step | FIXED));
+            recipients.insert(RecipientEntry::new(hash, MessageMark::default(), step | FIXED));
         }
         recipients
     }
@@ -175,7 +175,7 @@ impl UniqueRecipients {
         }
         let last = self.steps.back().map_or(0, |(step, _)| *step);
         let step = step_of(at).max(last).min(FIXED - 1 - DAY_STEPS);
-        self.insert(Entry::new(hash, mark, step));
+        self.insert(RecipientEntry::new(hash, mark, step));
         step
     }
 
@@ -184,7 +184,7 @@ impl UniqueRecipients {
     /// Returns the step since which it counts.
     pub(crate) fn keep(&mut self, hash: u64) -> Option<u32> {
         let now = self.now;
-        let is_it = |entry: &Entry| entry.is_of(hash) && !entry.is_over(now);
+        let is_it = |entry: &RecipientEntry| entry.is_of(hash) && !entry.is_over(now);
         let entry = self.entries.find_mut(place(hash), is_it)?;
         entry.0[2] |= FIXED;
         Some(entry.step())
@@ -195,8 +195,9 @@ impl UniqueRecipients {
     /// Returns whether it counted for that message alone.
     pub(crate) fn give_back(&mut self, hash: u64, mark: MessageMark) -> bool {
         let now = self.now;
-        let counts = |entry: &Entry| !entry.is_over(now) && !entry.is_fixed();
-        let is_it = |entry: &Entry| entry.is_of(hash) && entry.mark() == mark && counts(entry);
+        let counts = |entry: &RecipientEntry| !entry.is_over(now) && !entry.is_fixed();
+        let is_it =
+            |entry: &RecipientEntry| entry.is_of(hash) && entry.mark() == mark && counts(entry);
         let Ok(found) = self.entries.find_entry(place(hash), is_it) else { return false };
         let (entry, _) = found.remove();
         let at = self.steps.partition_point(|(step, _)| *step < entry.step());
@@ -217,12 +218,12 @@ impl UniqueRecipients {
         step.map(|(step, _)| Timestamp::from_millis(u64::from(*step) * STEP_MILLIS + DAY_MILLIS))
     }
 
-    fn find(&self, hash: u64) -> Option<&Entry> {
+    fn find(&self, hash: u64) -> Option<&RecipientEntry> {
         self.entries.find(place(hash), |entry| entry.is_of(hash))
     }
 
     /// Adds an entry whose hash does not count, and whose step is not before the last.
-    fn insert(&mut self, entry: Entry) {
+    fn insert(&mut self, entry: RecipientEntry) {
         let (id, step, now) = (entry.id(), entry.step(), self.now);
         if let Some(over) = self.entries.find_mut(entry.place(), |known| known.is_of(id)) {
             *over = entry;
@@ -232,7 +233,7 @@ impl UniqueRecipients {
             if self.entries.len() == self.entries.capacity() && over * 8 > self.entries.len() {
                 self.entries.retain(|entry| !entry.is_over(now));
             }
-            self.entries.insert_unique(entry.place(), entry, Entry::place);
+            self.entries.insert_unique(entry.place(), entry, RecipientEntry::place);
         }
         self.used += 1;
         match self.steps.back_mut() {

@@ -5,13 +5,12 @@ use postrider_domain::event::chain::{ChainStep, OtpChannel};
 use postrider_domain::event::otp::OtpNotes;
 
 use super::*;
-use crate::core::otp::cancel;
 use crate::core::otp::chain_plan::ChannelSetup;
 use crate::core::otp::extras::TestPhones;
 use crate::core::otp::types::{CallerContext, CallerKind, SendMore};
 
 fn cancel(bench: &mut Bench, id: RequestId) -> Result<(), VerifyOtpError> {
-    bench.run(false, |core, effects| cancel::cancel(core, id, effects))
+    bench.run(false, |core, effects| core.cancel_otp(id, effects))
 }
 
 fn asked_by(ip: Option<&str>, session: Option<&str>) -> SendOtp {

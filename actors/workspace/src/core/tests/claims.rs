@@ -3,8 +3,8 @@
 use postrider_channel::{Content, Origin};
 use postrider_domain::RenderedContent;
 
-use crate::core::claims;
 use crate::core::tests::*;
+use crate::core::unsent;
 
 const A: NumberId = NumberId::from_bytes([1; 16]);
 const B: NumberId = NumberId::from_bytes([2; 16]);
@@ -13,8 +13,8 @@ impl Bench {
     /// Releases and claims messages; returns the ones that may be handed over.
     pub(crate) fn claim(&mut self, released: &[MessageId], asked: &[MessageId]) -> Vec<MessageId> {
         let claim = |core: &mut Core, effects: &mut Effects| {
-            claims::release(core, released, effects);
-            Ok::<_, ()>(claims::claim(core, A, asked.to_vec(), effects))
+            unsent::release(core, released, effects);
+            Ok::<_, ()>(unsent::claim(core, A, asked.to_vec(), effects))
         };
         self.run(true, claim).unwrap()
     }

@@ -6,10 +6,10 @@ use postrider_domain::event::chain::{ChainStep, OtpChannel, TryStatus};
 use postrider_domain::event::decision::OtpDecision;
 use serde_json::{Value, json};
 
+use crate::core::otp::chain;
 use crate::core::otp::chain_plan::ChannelSetup;
 use crate::core::otp::conversion_counts::{Conversion, EmittedRefusals};
 use crate::core::otp::types::{BlockedBy, SendMore};
-use crate::core::otp::{cancel, chain};
 use crate::core::settings::AdaptiveOptions;
 use crate::core::tests::*;
 
@@ -320,7 +320,7 @@ fn a_code_that_is_cancelled_after_it_left_counts() {
         if number % 6 != 0 {
             bench.settle(id, FinalOutcome::Sent);
         }
-        bench.run(true, |core, effects| cancel::cancel(core, id, effects)).unwrap();
+        bench.run(true, |core, effects| core.cancel_otp(id, effects)).unwrap();
     }
     pass(&mut bench, 10 * MINUTE);
     let counted = Conversion { ended: 50, verified: 0 };

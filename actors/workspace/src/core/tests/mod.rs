@@ -20,14 +20,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postrider_channel::callback::Progress;
+use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{Failure, Outbound};
-use postrider_domain::Prices;
-use postrider_domain::event::Delivery;
 use postrider_domain::event::chain::OtpChannel;
+use postrider_domain::event::{Delivery, Repeat};
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
-    Destinations, Event, Limits, LogEntry, MessageId, NumberId, Phone, Prefix, PublicEvent,
+    Destinations, Event, Limits, LogEntry, MessageId, NumberId, Phone, Prefix, Prices, PublicEvent,
     RequestId, Timestamp,
 };
 
@@ -35,18 +35,15 @@ use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::hot::HotState;
 use crate::core::otp::conversion_counts::Conversion;
-use crate::core::otp::country_counts::PrefixCount;
 use crate::core::otp::delivery;
-use crate::core::otp::requests::Otp;
-use crate::core::otp::resends::OtpMessage;
+use crate::core::otp::pumping_guard::PrefixCount;
+use crate::core::otp::requests::{Otp, OtpMessage};
 use crate::core::otp::types::{
     OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
 };
 use crate::core::settings::{CreditsChange, GuardOptions, MessageOptions, OtpOptions, Rules};
 use crate::core::unsent::Unsent;
-use postrider_channel::outcome::FinalOutcome;
-use postrider_domain::event::Repeat;
 
 /// The time at which every test starts.
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);

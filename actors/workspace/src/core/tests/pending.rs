@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::core::otp::extras::TestPhones;
-use crate::core::otp::pending::Wanted;
+use crate::core::otp::pending::PendingQuery;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -55,10 +55,10 @@ fn take(bench: &mut Bench, ids: &mut Vec<RequestId>, step: &Step) {
 }
 
 /// Returns all pages of the search.
-fn pages(hot: &HotState, wanted: Wanted) -> Vec<RequestId> {
+fn pages(hot: &HotState, wanted: PendingQuery) -> Vec<RequestId> {
     let (mut ids, mut before) = (Vec::new(), wanted.before);
     loop {
-        let found = hot.pending(&Wanted { before, ..wanted }, |_| true);
+        let found = hot.pending(&PendingQuery { before, ..wanted }, |_| true);
         ids.extend(found.otps.iter().map(|otp| otp.id));
         let Some(down_to) = found.down_to else { return ids };
         assert!(before.is_none_or(|before| down_to < before), "it goes on");
@@ -97,7 +97,7 @@ proptest! {
                         .map(|otp| otp.id)
                         .collect();
                     for (enough, looks) in [(1, 10_000), (3, 2), (200, 10_000)] {
-                        let wanted = Wanted { phone: to, before, since, enough, looks };
+                        let wanted = PendingQuery { phone: to, before, since, enough, looks };
                         prop_assert_eq!(&pages(hot, wanted), &expected, "{:?}", wanted);
                     }
                 }

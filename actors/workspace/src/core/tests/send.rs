@@ -1,11 +1,12 @@
 //! Tests the effects of a send of a one-time password, and the reasons for its refusal.
 
-use crate::core::otp::code_templates::{CodeTemplate, CodeTemplates, InLanguage};
-use crate::core::settings::UseTemplateError;
-use crate::core::tests::*;
 use postrider_domain::code::{CodeLength, Expiry};
 use postrider_domain::template::{CodeButton, TemplateStatus};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+
+use crate::core::otp::languages::{CodeTemplate, CodeTemplates, InLanguage};
+use crate::core::settings::UseTemplateError;
+use crate::core::tests::*;
 
 fn phone_limit(wait: Duration) -> Result<OtpSent, SendOtpError> {
     Err(SendOtpError::PhoneLimit { retry_after: wait })

@@ -11,16 +11,15 @@ use postrider_store::{MemoryStore, Table};
 
 use super::*;
 use crate::core::command::Context;
-use crate::core::otp::cancel;
+use crate::core::message_status::Waiters;
 use crate::core::otp::chain_plan::ChannelSetup;
-use crate::core::otp::code_templates::{CodeTemplate, InLanguage};
+use crate::core::otp::languages::{CodeTemplate, InLanguage};
 use crate::core::otp::types::SendMore;
-use crate::core::pool::Pool;
 use crate::core::portfolio::Portfolios;
-use crate::core::takeover;
-use crate::core::view::{Pending, Records};
-use crate::core::waiters::Waiters;
-use crate::otp::refused;
+use crate::core::senders::pool::Pool;
+use crate::core::senders::sticky;
+use crate::core::view::{Pending, RecordView};
+use crate::otp;
 use crate::templates::{ChannelFacts, OfAccount, Template};
 
 const FIRST: NumberId = NumberId::from_bytes([1; 16]);
@@ -78,7 +77,7 @@ fn numbers(bench: &Bench) -> Vec<NumberId> {
 fn withdrawn(bench: &mut Bench, id: RequestId) -> Vec<NumberId> {
     let mut withdrawn = Vec::new();
     let cancel = |core: &mut Core, effects: &mut Effects| {
-        cancel::cancel(core, id, effects)?;
+        core.cancel_otp(id, effects)?;
         withdrawn.extend(effects.withdrawn.iter().map(|(number, _)| *number));
         Ok::<_, VerifyOtpError>(())
     };
@@ -142,7 +141,7 @@ fn what_no_other_number_can_send_is_not_asked_for() {
     let numbers = [number(FIRST, "107"), number(SECOND, "208"), number(third, "107")];
     bench.core.pool = Pool::of(&bench.core.id, &numbers, None);
     let wanted = |bench: &Bench, up: &[NumberId]| {
-        let wanted = takeover::takes_over(&bench.core, FIRST, up);
+        let wanted = sticky::takes_over(&bench.core, FIRST, up);
         (wanted.codes, wanted.templates)
     };
     assert_eq!(wanted(&bench, &[SECOND]), (true, false), "a message stays with its account");
@@ -166,7 +165,7 @@ fn with_context(
     let (store, recent, reads) = (MemoryStore::new(), Default::default(), Cell::new(0));
     let portfolios = Portfolios::new(&MasterKeys::single([7; 32]));
     let records =
-        Records { store: &store, pending: &Pending::default(), recent: &recent, reads: &reads };
+        RecordView { store: &store, pending: &Pending::default(), recent: &recent, reads: &reads };
     bench.core.observe(bench.now);
     let mut context = Context {
         core: &mut bench.core,
@@ -177,7 +176,7 @@ fn with_context(
         connected: &[],
         waiters: &mut Waiters::default(),
         log_next: 1,
-        used: |_, _| Ok(None),
+        last_sender: |_, _| Ok(None),
         portfolios: &portfolios,
     };
     context.put_json(Table::Templates, KEY.to_vec(), template);
@@ -217,7 +216,7 @@ fn refusals_of_one_account_say_nothing_of_what_another_has() {
     let codes = [0; 3].map(|_| send(&mut bench, SendMore::default()));
     let answered = |context: &mut Context<'_>| {
         for id in codes {
-            refused::answered(context, (id, FIRST), &FinalOutcome::Failed(paused()));
+            otp::note_answer(context, (id, FIRST), &FinalOutcome::Failed(paused()));
         }
     };
     let row = with_context(&mut bench, &template(START), answered);
@@ -225,7 +224,7 @@ fn refusals_of_one_account_say_nothing_of_what_another_has() {
     let reported = |context: &mut Context<'_>| {
         for id in codes {
             let failed = Progress::Failed(paused());
-            refused::report(context, (id, 0), SECOND, (&failed, START)).unwrap();
+            otp::report(context, (id, 0), SECOND, (&failed, START)).unwrap();
         }
     };
     let row = with_context(&mut bench, &template(START), reported);
@@ -234,7 +233,7 @@ fn refusals_of_one_account_say_nothing_of_what_another_has() {
     let id = send(&mut bench, SendMore::default());
     let gone = |context: &mut Context<'_>| {
         let number = NumberId::from_bytes([3; 16]);
-        refused::answered(context, (id, number), &FinalOutcome::Failed(paused()));
+        otp::note_answer(context, (id, number), &FinalOutcome::Failed(paused()));
     };
     let row = with_context(&mut bench, &template(START), gone);
     assert_eq!(statuses(&row), [APPROVED, APPROVED]);
@@ -249,7 +248,7 @@ fn what_is_told_late_of_a_template_changes_nothing_that_is_newer() {
         let failed = Progress::Failed(paused());
         let told = |context: &mut Context<'_>| {
             let at = START.plus(MINUTE);
-            refused::report(context, (id, 0), FIRST, (&failed, at)).unwrap();
+            otp::report(context, (id, 0), FIRST, (&failed, at)).unwrap();
         };
         let row = with_context(&mut bench, &template(START.plus(changed)), told);
         assert_eq!(statuses(&row), [status, APPROVED], "{changed:?}");
@@ -259,7 +258,7 @@ fn what_is_told_late_of_a_template_changes_nothing_that_is_newer() {
     let id = send(&mut bench, SendMore::default());
     let failed = Progress::Failed(paused());
     let told = |context: &mut Context<'_>| {
-        refused::report(context, (id, 0), FIRST, (&failed, START.minus(HOUR))).unwrap();
+        otp::report(context, (id, 0), FIRST, (&failed, START.minus(HOUR))).unwrap();
     };
     let row = with_context(&mut bench, &template(START), told);
     assert_eq!(statuses(&row), [PAUSED, APPROVED]);

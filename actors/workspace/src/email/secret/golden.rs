@@ -17,7 +17,7 @@ fn the_secret_is_stored_as_ever() {
     assert_eq!(opened.as_deref(), Ok(&b"hush"[..]));
     let mut sheet = Sheet::default();
     sheet.text("key", &secret_key(&workspace));
-    sheet.json("record", &Record { secret, created_at: AT });
+    sheet.json("record", &SecretRecord { secret, created_at: AT });
     sheet.is(expect![[r#"
         key: acme\x00s
         record: {"secret":{"key_version":1,"text":"I3EjGltb8ny1d1o+i9fDvwbXBQ5GukqxBi1l5En6utqqxogWB60uz7QcZDs"},"created_at":1700000000123}
