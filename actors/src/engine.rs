@@ -1,16 +1,25 @@
 //! The engine: it starts and stops all parts, and holds them together.
 
+mod callbacks;
+pub(crate) mod checkpoints;
+mod health;
+pub(crate) mod hold;
+pub(crate) mod master_keys;
+mod opening;
+mod replica;
+mod root;
+mod start;
+mod start_error;
+mod stop;
+pub(crate) mod stored_clock;
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use ractor::ActorRef;
-
-use crate::access::Access;
-use crate::admin::{Admin, NumberClaims};
-use crate::audit::{AuditLog, AuditOptions};
-use crate::copies::DataSource;
-use crate::operations::Operations;
 use postrider_broadcast::BroadcastOptions;
 use postrider_channel::cloud_api::CloudApiOptions;
 use postrider_channel::email::MailOptions;
@@ -18,47 +27,31 @@ use postrider_channel::sandbox::Sandbox;
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{Limits, OptOutWords, Prices, Timestamp, WorkspaceId};
-use postrider_number::providers::CustomChannel;
+use postrider_number::providers::{CustomChannel, SharedCloudApi};
 use postrider_people::{People, PeopleOptions};
 use postrider_runtime::clock::Clock;
 use postrider_runtime::task::BoxFuture;
 use postrider_runtime::{Tenure, Traces};
 use postrider_store::blobs::BlobStore;
 use postrider_store::{DirectorySpace, FreeSpace, Rebuilding, Store};
-use postrider_webhook::WebhookOptions;
+use postrider_webhook::{RequestSlots, WebhookOptions};
 use postrider_workspace::core::settings::{GuardOptions, MessageOptions, OtpOptions};
-use postrider_workspace::event_options::EventOptions;
-pub(crate) use postrider_workspace::services::Services;
+use postrider_workspace::mailbox::admission::Admission;
+use postrider_workspace::sweep::EventOptions;
 use postrider_workspace::{MediaOptions, Workspace};
+use ractor::ActorRef;
 
-mod callbacks;
-pub(crate) mod checkpoints;
-pub(crate) mod clock_offset;
-mod common;
-mod disk;
-mod health;
-pub(crate) mod hold;
-pub(crate) mod key_check;
-mod media;
-mod opened;
-mod opening;
-mod reencrypt;
-mod replica;
-mod root;
-mod sandbox_reports;
-mod space;
-mod start;
-mod start_error;
-mod stop;
-mod stored_clock;
-#[cfg(test)]
-mod tests;
+use crate::access::Access;
+use crate::admin::{Admin, NumberClaims};
+use crate::audit::{AuditLog, AuditOptions};
+use crate::copies::DataSource;
+use crate::operations::Operations;
 
 pub use crate::metrics::SharedRecorder;
 pub use callbacks::{CallbackError, CallbackReceiver};
-pub use common::{AdmissionOptions, Common};
-pub use disk::repair_directory;
 pub use health::Health;
+pub use opening::repair_directory;
+pub(crate) use postrider_workspace::services::Services;
 pub use replica::{CheckpointKeeper, KeptCheckpoint, Replica};
 pub use start_error::StartError;
 pub use stop::ShutdownError;
@@ -92,6 +85,15 @@ impl std::fmt::Debug for CustomStore {
 pub struct SandboxOptions {
     /// The number of each workspace's newest messages that can be read; older ones are dropped.
     pub messages_kept: usize,
+}
+
+/// The maximum numbers of concurrent commands; beyond them commands are refused at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdmissionOptions {
+    /// The commands of one workspace.
+    pub in_flight_per_workspace: usize,
+    /// The commands of all workspaces together, also of other engines that share the bound.
+    pub in_flight_total: usize,
 }
 
 /// The options of an engine.
@@ -235,9 +237,7 @@ impl EngineOptions {
             keys_carry_home: false,
         }
     }
-}
 
-impl EngineOptions {
     /// Returns the meter of the disk's free space.
     fn measure(&self) -> Option<Arc<dyn FreeSpace>> {
         match (&self.free_space, &self.durability) {
@@ -255,6 +255,42 @@ impl std::fmt::Debug for EngineOptions {
             .field("master_keys", &self.master_keys)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
+    }
+}
+
+/// The shared resources of one process's engines. Each must have the same options for it.
+#[derive(Clone)]
+pub struct Common {
+    /// The number of commands in progress, at most `in_flight_total`.
+    in_flight: Arc<AtomicUsize>,
+    /// The slots of requests to webhooks.
+    webhook_requests: Arc<RequestSlots>,
+    /// The client of the Cloud API.
+    cloud_api: SharedCloudApi,
+}
+
+impl Common {
+    /// Creates the resources for engines with these options, before the first of them starts.
+    #[must_use]
+    pub fn new(webhooks: &WebhookOptions) -> Self {
+        Self {
+            in_flight: Arc::default(),
+            webhook_requests: Arc::new(RequestSlots::new(webhooks.requests_max)),
+            cloud_api: SharedCloudApi::default(),
+        }
+    }
+
+    /// Returns the bound on the commands of one engine.
+    fn admission(&self, options: AdmissionOptions) -> Arc<Admission> {
+        let AdmissionOptions { in_flight_per_workspace, in_flight_total } = options;
+        let in_all = Arc::clone(&self.in_flight);
+        Arc::new(Admission::new(in_flight_per_workspace, in_flight_total, in_all))
+    }
+}
+
+impl std::fmt::Debug for Common {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Common").field("in_flight", &self.in_flight).finish_non_exhaustive()
     }
 }
 

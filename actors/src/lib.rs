@@ -125,9 +125,8 @@ pub use engine::{
     repair_directory, stored_clock,
 };
 pub use operations::{Operations, SystemFigures, WorkspaceGlance};
-pub use postrider_broadcast::parameters::with_variables;
 pub use postrider_broadcast::{
-    Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables,
+    Audience, BroadcastOptions, BroadcastPolicy, BroadcastStatus, Variables, with_variables,
 };
 pub use postrider_number::figures::{
     LaneFigures, NumberError, NumberFigures, NumberState, WorkspaceNumbers,
@@ -148,13 +147,12 @@ pub use postrider_store::view::audit::{
 };
 pub use postrider_webhook::delivery::DisabledReason;
 pub use postrider_webhook::endpoint::{WebhookInfo, WebhookSettings};
-pub use postrider_webhook::health::EndpointHealth;
 pub use postrider_webhook::records::{AttemptId, KeptAttempt as WebhookDelivery};
-pub use postrider_webhook::replay::{Replay, ReplayError};
-pub use postrider_webhook::shown::{ExchangeHalf, ShownAttempt};
 pub use postrider_webhook::signature::WebhookSecret;
 pub use postrider_webhook::ssrf::{AddressRules, WebhookUrlError};
-pub use postrider_webhook::{DeliveriesKept, WebhookOptions};
+pub use postrider_webhook::{
+    DeliveriesKept, EndpointHealth, ExchangeHalf, Replay, ReplayError, ShownAttempt, WebhookOptions,
+};
 pub use postrider_workspace::broadcasts::{
     Broadcast, BroadcastChange, BroadcastCounts, BroadcastError, BroadcastMade, BroadcastPreview,
     BroadcastSample, CreateBroadcastError, NewBroadcast, RecipientError, RecipientRow,
@@ -173,7 +171,6 @@ pub use postrider_workspace::core::settings::{
     AdaptiveOptions, ChangeError, GuardMode, GuardOptions, MessageOptions, OtpOptions,
     WorkspaceSettings,
 };
-pub use postrider_workspace::event_options::EventOptions;
 pub use postrider_workspace::mailbox::watching::{
     ConversationAct, ConversationSign, Progress, Watched,
 };
@@ -182,6 +179,7 @@ pub use postrider_workspace::messages::{
     ObjectContent, SendMessage, SendMessageError, TemplateMessage,
 };
 pub use postrider_workspace::numbers::portfolio::SetPortfolioError;
+pub use postrider_workspace::sweep::EventOptions;
 pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
 };

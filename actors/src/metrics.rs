@@ -1,27 +1,25 @@
 //! The engine's own figures: sampled, so that no command pays for them.
 
-mod checkpoint;
-mod number_pace;
-mod portfolio_used;
 mod timing;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
-
+use parking_lot::Mutex;
+use postrider_domain::{NumberId, Timestamp};
 use postrider_runtime::ScanFigures;
+use postrider_store::Position;
 use postrider_workspace::services::Services;
 
-pub(crate) use checkpoint::{CheckpointFigures, NewestCheckpoint};
 pub(crate) use timing::{CommitTimes, RecentCommits};
 
 /// The recorder at which metrics are registered.
 pub type SharedRecorder = Arc<dyn Recorder + Send + Sync>;
 
 const SAMPLED_EVERY: Duration = Duration::from_secs(1);
-
 /// Names and meanings of the counters of codes, and of webhook requests by their outcome.
 const OTPS: [(&str, &str); 2] = [
     ("postrider_otp_sent_total", "One-time passwords accepted, resends included"),
@@ -43,7 +41,6 @@ const CLOCK: [(&str, &str); 2] = [
         "Steps of the wall clock, and starts with data that was ahead of it",
     ),
 ];
-
 /// The figures of the log, and of the view that it produces.
 const LOG: [(&str, &str); 5] = [
     ("postrider_log_position", "The last position of the log"),
@@ -52,26 +49,80 @@ const LOG: [(&str, &str); 5] = [
     ("postrider_view_position", "The position of the log that the view has applied"),
     ("postrider_view_synced_position", "The position up to which the view is synced"),
 ];
-
 /// The figures of the newest checkpoint.
 const CHECKPOINT: [(&str, &str); 2] = [
     ("postrider_checkpoint_age_seconds", "Age of the newest checkpoint; NaN where there is none"),
     ("postrider_checkpoint_bytes", "Bytes of the newest checkpoint; NaN where there is none"),
 ];
+/// The gauge of each number's maximum rate.
+const NUMBER_PACE: &str = "postrider_number_pace";
+/// The gauge of the people who count towards the budget of each portfolio.
+const PORTFOLIO_USED: &str = "postrider_portfolio_used";
+/// The maximum number of portfolios that have a gauge.
+const PORTFOLIOS_MAX: usize = 500;
+
+/// Registers the figures and samples them until the engine has stopped.
+pub(crate) fn start(
+    shared: &Arc<Services>,
+    recorder: &SharedRecorder,
+    checkpoints: CheckpointFigures,
+) {
+    let figures = EngineMeters::register(recorder.as_ref(), shared);
+    let shared = Arc::downgrade(shared);
+    let mut paces = NumberPaces::register(Arc::clone(recorder));
+    let mut portfolios = PortfoliosUsed::register(Arc::clone(recorder));
+    drop(tokio::spawn(async move {
+        while let Some(shared) = shared.upgrade() {
+            figures.sample(&shared, &checkpoints);
+            paces.sample(&shared);
+            portfolios.sample(&shared);
+            drop(shared);
+            tokio::time::sleep(SAMPLED_EVERY).await;
+        }
+    }));
+}
+
+/// The newest checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NewestCheckpoint {
+    pub(crate) position: Position,
+    pub(crate) bytes: u64,
+    /// The engine time of its creation.
+    pub(crate) made: Timestamp,
+}
+
+/// Reports the newest checkpoint, if there is one. Clones report the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CheckpointFigures(Arc<Mutex<Option<NewestCheckpoint>>>);
+
+impl CheckpointFigures {
+    pub(crate) fn set(&self, newest: Option<NewestCheckpoint>) {
+        *self.0.lock() = newest;
+    }
+
+    pub(crate) fn newest(&self) -> Option<NewestCheckpoint> {
+        *self.0.lock()
+    }
+
+    /// Returns the age and the size of the newest checkpoint.
+    pub(crate) fn read(&self, now: Timestamp) -> Option<(Duration, u64)> {
+        self.newest().map(|newest| (now.since(newest.made), newest.bytes))
+    }
+}
 
 /// The registered figures.
-struct Figures {
+struct EngineMeters {
     commits: Counter,
     batches: Counter,
     bytes: Counter,
     suspicions: Counter,
     /// Sent and verified one-time passwords.
     otps: [Counter; 2],
-    /// In the order of [`OutcomeCounts::read`](postrider_number::metrics::OutcomeCounts::read).
+    /// In the order of [`OutcomeCounts::read`](postrider_number::figures::OutcomeCounts::read).
     messages: Vec<Counter>,
     /// In the order of [`ItemCounts::read`](postrider_channel::cloud_api::items::ItemCounts::read).
     callback_items: Vec<Counter>,
-    /// In the order of [`OtpFigures::tries`](postrider_workspace::otp_figures::OtpFigures::tries).
+    /// In the order of [`OtpFigures::tries`](postrider_workspace::services::OtpFigures::tries).
     otp_tries: Vec<Counter>,
     otp_failovers: Histogram,
     number_queue: Gauge,
@@ -93,7 +144,7 @@ struct Figures {
     webhooks: WebhookMeters,
 }
 
-impl Figures {
+impl EngineMeters {
     fn register(recorder: &dyn Recorder, shared: &Services) -> Self {
         let metadata = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
         let counter = |name: &'static str, what: &'static str| {
@@ -113,10 +164,10 @@ impl Figures {
                 "Hours with suspiciously many unverified codes to one country, by workspace",
             ),
             otps: OTPS.map(|(name, what)| counter(name, what)),
-            messages: messages(recorder, shared, &metadata),
-            callback_items: callback_items(recorder, shared, &metadata),
-            otp_tries: otp_tries(recorder, shared, &metadata),
-            otp_failovers: otp_failovers(recorder, &metadata),
+            messages: register_messages(recorder, shared, &metadata),
+            callback_items: register_callback_items(recorder, shared, &metadata),
+            otp_tries: register_otp_tries(recorder, shared, &metadata),
+            otp_failovers: register_otp_failovers(recorder, &metadata),
             number_queue: gauge("postrider_number_queue", "Messages that numbers are to send"),
             number_queue_longest: gauge(
                 "postrider_number_queue_longest",
@@ -200,6 +251,63 @@ impl Figures {
     }
 }
 
+/// Registers the counters of messages, by kind and outcome.
+fn register_messages(
+    recorder: &dyn Recorder,
+    shared: &Services,
+    metadata: &Metadata<'_>,
+) -> Vec<Counter> {
+    const NAME: &str = "postrider_messages_total";
+    let what = "Messages that the channel has answered for, or that were given up";
+    recorder.describe_counter(NAME.into(), None, what.into());
+    let outcomes = shared.numbers.outcomes.read();
+    let counters = outcomes.map(|(kind, outcome, _)| {
+        let labels = vec![Label::new("kind", kind), Label::new("outcome", outcome)];
+        recorder.register_counter(&Key::from_parts(NAME, labels), metadata)
+    });
+    counters.collect()
+}
+
+/// Registers the counters of the items of callbacks, by field and outcome.
+fn register_callback_items(
+    recorder: &dyn Recorder,
+    shared: &Services,
+    metadata: &Metadata<'_>,
+) -> Vec<Counter> {
+    const NAME: &str = "postrider_callback_items_total";
+    let what = "Items of the channel's callbacks, by field and by what became of them";
+    recorder.describe_counter(NAME.into(), None, what.into());
+    let counters = shared.callback_items.read().map(|(field, outcome, _)| {
+        let labels = vec![Label::new("field", field), Label::new("outcome", outcome)];
+        recorder.register_counter(&Key::from_parts(NAME, labels), metadata)
+    });
+    counters.collect()
+}
+
+/// Registers the counters of the steps of codes over several channels, by channel and status.
+fn register_otp_tries(
+    recorder: &dyn Recorder,
+    shared: &Services,
+    metadata: &Metadata<'_>,
+) -> Vec<Counter> {
+    const NAME: &str = "postrider_otp_tries_total";
+    let what = "Steps of codes over several channels that ended, by what was known of them then";
+    recorder.describe_counter(NAME.into(), None, what.into());
+    let counters = shared.courier.figures.tries().map(|(channel, status, _)| {
+        let labels = vec![Label::new("channel", channel), Label::new("status", status)];
+        recorder.register_counter(&Key::from_parts(NAME, labels), metadata)
+    });
+    counters.collect()
+}
+
+/// Registers the histogram of the time until the next channel of a code had its turn.
+fn register_otp_failovers(recorder: &dyn Recorder, metadata: &Metadata<'_>) -> Histogram {
+    const NAME: &str = "postrider_otp_failover_seconds";
+    let what = "From the beginning of a step of a code to that of the next one";
+    recorder.describe_histogram(NAME.into(), None, what.into());
+    recorder.register_histogram(&Key::from_static_name(NAME), metadata)
+}
+
 /// The figures of reads that scan.
 struct ScanMeters {
     running: Gauge,
@@ -263,72 +371,75 @@ impl WebhookMeters {
     }
 }
 
-/// Registers the counters of messages, by kind and outcome.
-fn messages(recorder: &dyn Recorder, shared: &Services, metadata: &Metadata<'_>) -> Vec<Counter> {
-    const NAME: &str = "postrider_messages_total";
-    let what = "Messages that the channel has answered for, or that were given up";
-    recorder.describe_counter(NAME.into(), None, what.into());
-    let outcomes = shared.numbers.outcomes.read();
-    let counters = outcomes.map(|(kind, outcome, _)| {
-        let labels = vec![Label::new("kind", kind), Label::new("outcome", outcome)];
-        recorder.register_counter(&Key::from_parts(NAME, labels), metadata)
-    });
-    counters.collect()
+/// The pace of each number that was connected since the start.
+struct NumberPaces {
+    recorder: SharedRecorder,
+    gauges: BTreeMap<NumberId, Gauge>,
 }
 
-/// Registers the histogram of the time until the next channel of a code had its turn.
-fn otp_failovers(recorder: &dyn Recorder, metadata: &Metadata<'_>) -> Histogram {
-    const NAME: &str = "postrider_otp_failover_seconds";
-    let what = "From the beginning of a step of a code to that of the next one";
-    recorder.describe_histogram(NAME.into(), None, what.into());
-    recorder.register_histogram(&Key::from_static_name(NAME), metadata)
-}
+impl NumberPaces {
+    fn register(recorder: SharedRecorder) -> Self {
+        let what = "Most messages a second through a number, 0 for no limit";
+        recorder.describe_gauge(NUMBER_PACE.into(), None, what.into());
+        Self { recorder, gauges: BTreeMap::new() }
+    }
 
-/// Registers the counters of the steps of codes over several channels, by channel and status.
-fn otp_tries(recorder: &dyn Recorder, shared: &Services, metadata: &Metadata<'_>) -> Vec<Counter> {
-    const NAME: &str = "postrider_otp_tries_total";
-    let what = "Steps of codes over several channels that ended, by what was known of them then";
-    recorder.describe_counter(NAME.into(), None, what.into());
-    let counters = shared.courier.figures.tries().map(|(channel, status, _)| {
-        let labels = vec![Label::new("channel", channel), Label::new("status", status)];
-        recorder.register_counter(&Key::from_parts(NAME, labels), metadata)
-    });
-    counters.collect()
-}
-
-/// Registers the counters of the items of callbacks, by field and outcome.
-fn callback_items(
-    recorder: &dyn Recorder,
-    shared: &Services,
-    metadata: &Metadata<'_>,
-) -> Vec<Counter> {
-    const NAME: &str = "postrider_callback_items_total";
-    let what = "Items of the channel's callbacks, by field and by what became of them";
-    recorder.describe_counter(NAME.into(), None, what.into());
-    let counters = shared.callback_items.read().map(|(field, outcome, _)| {
-        let labels = vec![Label::new("field", field), Label::new("outcome", outcome)];
-        recorder.register_counter(&Key::from_parts(NAME, labels), metadata)
-    });
-    counters.collect()
-}
-
-/// Registers the figures and samples them until the engine has stopped.
-pub(crate) fn start(
-    shared: &Arc<Services>,
-    recorder: &SharedRecorder,
-    checkpoints: CheckpointFigures,
-) {
-    let figures = Figures::register(recorder.as_ref(), shared);
-    let shared = Arc::downgrade(shared);
-    let mut paces = number_pace::NumberPaces::register(Arc::clone(recorder));
-    let mut portfolios = portfolio_used::PortfoliosUsed::register(Arc::clone(recorder));
-    drop(tokio::spawn(async move {
-        while let Some(shared) = shared.upgrade() {
-            figures.sample(&shared, &checkpoints);
-            paces.sample(&shared);
-            portfolios.sample(&shared);
-            drop(shared);
-            tokio::time::sleep(SAMPLED_EVERY).await;
+    fn sample(&mut self, shared: &Services) {
+        let paces = shared.numbers.paces();
+        let metadata = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
+        for (number, pace) in &paces {
+            let gauge = self.gauges.entry(*number).or_insert_with(|| {
+                let labels = vec![Label::new("number", number.to_string())];
+                self.recorder.register_gauge(&Key::from_parts(NUMBER_PACE, labels), &metadata)
+            });
+            gauge.set(f64::from(*pace));
         }
-    }));
+        let is_removed = |number: &NumberId, gauge: &mut Gauge| {
+            let is_removed = !paces.contains_key(number);
+            if is_removed {
+                gauge.set(f64::NAN);
+            }
+            is_removed
+        };
+        self.gauges.retain(|number, gauge| !is_removed(number, gauge));
+    }
+}
+
+/// The gauges of the portfolios that were used since the start.
+struct PortfoliosUsed {
+    recorder: SharedRecorder,
+    gauges: BTreeMap<Box<str>, Gauge>,
+}
+
+impl PortfoliosUsed {
+    fn register(recorder: SharedRecorder) -> Self {
+        let what = "People who count towards the daily budget of a portfolio, of all workspaces";
+        recorder.describe_gauge(PORTFOLIO_USED.into(), None, what.into());
+        Self { recorder, gauges: BTreeMap::new() }
+    }
+
+    fn sample(&mut self, shared: &Services) {
+        let mut used: BTreeMap<Box<str>, u32> = BTreeMap::new();
+        for (_, portfolio, count) in shared.portfolios.used(shared.clock.now()) {
+            if count > 0 {
+                let sum = used.entry(portfolio).or_default();
+                *sum = sum.saturating_add(count);
+            }
+        }
+        let metadata = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
+        for portfolio in used.keys() {
+            if !self.gauges.contains_key(portfolio) && self.gauges.len() < PORTFOLIOS_MAX {
+                let labels = vec![Label::new("portfolio", portfolio.to_string())];
+                let key = Key::from_parts(PORTFOLIO_USED, labels);
+                let gauge = self.recorder.register_gauge(&key, &metadata);
+                self.gauges.insert(portfolio.clone(), gauge);
+            }
+        }
+        // A portfolio without counted people frees its place; its series ends with NaN.
+        self.gauges.retain(|portfolio, gauge| {
+            let count = used.get(portfolio).copied();
+            gauge.set(count.map_or(f64::NAN, f64::from));
+            count.is_some()
+        });
+    }
 }

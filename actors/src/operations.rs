@@ -103,7 +103,7 @@ impl Operations {
         });
         let (data_bytes, snapshot) = match &self.disk {
             None => (None, None),
-            Some(disk) => measured(Arc::clone(disk)).await,
+            Some(disk) => measure_disk(Arc::clone(disk)).await,
         };
         SystemFigures {
             started_at: self.started_at,
@@ -218,7 +218,7 @@ impl<M> From<Placement<M>> for WorkspaceState {
 }
 
 /// Returns the bytes of the data directory, and the newest snapshot, if they can be read.
-async fn measured(disk: Arc<OnDisk>) -> (Option<u64>, Option<(Timestamp, u64)>) {
+async fn measure_disk(disk: Arc<OnDisk>) -> (Option<u64>, Option<(Timestamp, u64)>) {
     let measuring = tokio::task::spawn_blocking(move || {
         let snapshot = disk.snapshots.newest().unwrap_or_else(|error| {
             tracing::warn!(%error, "the newest snapshot is not known");

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use expect_test::expect;
-
-use super::address_buckets::Addresses;
-use super::admin_tokens::{AdminTokens, TokenRecord};
-use super::keys::{KeyHash, KeyRecord};
-use super::saved_buckets::{SavedBuckets, key_name, put};
-use super::*;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::{ActorKind, AdminTokenId, AuditActor, KeyId, Scope, Scopes};
 use postrider_store::{Group, MemoryStore, Store as _};
 use postrider_workspace::creation_limit::Creations;
+
+use super::admin_tokens::{AdminTokens, TokenRecord};
+use super::buckets::{AddressBuckets, SavedBuckets, key_bucket_name, put_bucket};
+use super::keys::{KeyHash, KeyRecord};
+use super::saved_use::put_last_use;
+use super::*;
 
 #[test]
 fn a_key_is_stored_as_ever() {
@@ -65,7 +65,7 @@ fn the_end_subnets_and_last_use_of_a_key_are_stored_as_ever() {
         allowed_subnets: vec!["10.1.0.0/16".parse().unwrap(), "2001:db8::/32".parse().unwrap()],
     };
     let mut sheet = Sheet::default();
-    let (put, used) = (record.put(), last_use::put(record.id, AT));
+    let (put, used) = (record.put(), put_last_use(record.id, AT));
     let text = String::from_utf8(put.value.clone().unwrap()).unwrap();
     let (_, tail) = text.split_once("\"created_at\"").unwrap();
     sheet.text("the record's end", tail.as_bytes());
@@ -78,7 +78,7 @@ fn the_end_subnets_and_last_use_of_a_key_are_stored_as_ever() {
     "#]]);
     let store = MemoryStore::new();
     store.commit(Group::new(None, &[put, used])).unwrap();
-    assert_eq!(last_use::load_all(&store).unwrap().get(&record.id), Some(&AT));
+    assert_eq!(load_last_uses(&store).unwrap().get(&record.id), Some(&AT));
     assert_eq!(keys::load_all(&store).unwrap(), [record]);
     let mut buckets = 0;
     SavedBuckets::load(&store).unwrap().each(|_, _| buckets += 1);
@@ -115,8 +115,8 @@ fn an_admin_token_is_stored_as_ever() {
 fn buckets_are_stored_as_ever() {
     let clock = Clock::manual(AT);
     let mut sheet = Sheet::default();
-    sheet.text("of a key", &key_name(KeyId::from_parts(AT, UNIQUE), 3600));
-    let (addresses, creations) = (Addresses::new(60), Creations::default());
+    sheet.text("of a key", &key_bucket_name(KeyId::from_parts(AT, UNIQUE), 3600));
+    let (addresses, creations) = (AddressBuckets::new(60), Creations::default());
     for address in ["192.0.2.7", "2001:db8:1:2:3:4:5:6"] {
         assert!(addresses.admit(address.parse().unwrap(), &clock).refused.is_none());
     }
@@ -127,7 +127,7 @@ fn buckets_are_stored_as_ever() {
     all.sort_unstable();
     let store = MemoryStore::new();
     for (name, full_at_ns) in &all {
-        let change = put(name, *full_at_ns);
+        let change = put_bucket(name, *full_at_ns);
         sheet.text(&name.escape_ascii().to_string(), change.value.as_deref().unwrap());
         store.commit(Group::new(None, &[change])).unwrap();
     }

@@ -5,59 +5,20 @@ use std::net::IpAddr;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ipnet::IpNet;
-use postrider_store::view::codec;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
-
 use postrider_domain::{
     AuditActor, AuditEntry, KeyId, LimitsOverride, Scope, Scopes, Timestamp, WorkspaceId,
 };
 use postrider_runtime::random;
-pub(super) use postrider_runtime::secret::Secret;
+use postrider_store::view::codec;
 use postrider_store::{Change, Direction, StoreError, Table, View};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+pub(super) use postrider_runtime::Secret;
 
 /// The prefix of every key, so that a leaked one is recognised.
 const KEY_PREFIX: &str = "pr_";
-/// Returns the first two bytes of the SHA-256 of a workspace's id, which select its shard.
-#[must_use]
-pub fn home_of(workspace: &WorkspaceId) -> u16 {
-    let digest = Sha256::digest(workspace.as_str().as_bytes());
-    u16::from_be_bytes([digest[0], digest[1]])
-}
-
-/// Returns the home of the workspace of a key that carries it.
-#[must_use]
-pub fn home_in_key(key: &str) -> Option<u16> {
-    let bytes = URL_SAFE_NO_PAD.decode(key.strip_prefix(KEY_PREFIX)?).ok()?;
-    let bytes: [u8; RANDOM_BYTES + 2] = bytes.try_into().ok()?;
-    Some(u16::from_be_bytes([bytes[RANDOM_BYTES], bytes[RANDOM_BYTES + 1]]))
-}
-
-/// The first bytes of a key's hash. By them a cluster finds the home of a key that does not carry
-/// it. They reveal nothing of the key.
-pub type KeyMark = [u8; 8];
-
-/// Returns the mark of a key that does not carry its home, such as a single node's key.
-#[must_use]
-pub fn key_mark(key: &str) -> Option<KeyMark> {
-    let bytes = URL_SAFE_NO_PAD.decode(key.strip_prefix(KEY_PREFIX)?).ok()?;
-    (bytes.len() == RANDOM_BYTES).then(|| KeyHash::of(key).mark())
-}
-
-/// The fields of a key's record that copies need.
-pub(crate) struct KeyParts {
-    pub(crate) id: KeyId,
-    pub(crate) workspace: WorkspaceId,
-    pub(crate) mark: KeyMark,
-}
-
-/// Returns the parts of a record in the store, or `None` if it cannot be read.
-pub(crate) fn key_parts(value: &[u8]) -> Option<KeyParts> {
-    let KeyRecord { id, workspace, hash, .. } = codec::decode(value).ok()?;
-    Some(KeyParts { id, workspace, mark: hash.mark() })
-}
-
 /// The number of random bytes of a key.
 const RANDOM_BYTES: usize = 32;
 /// Characters of a key that lists show: its prefix and 30 bits of 256.
@@ -135,6 +96,32 @@ pub struct KeyInfo {
     pub last_used_at: Option<Timestamp>,
     /// The subnets from which it may be used. Empty: any.
     pub allowed_subnets: Vec<IpNet>,
+}
+
+/// The first bytes of a key's hash. By them a cluster finds the home of a key that does not carry
+/// it. They reveal nothing of the key.
+pub type KeyMark = [u8; 8];
+
+/// Returns the first two bytes of the SHA-256 of a workspace's id, which select its shard.
+#[must_use]
+pub fn home_of(workspace: &WorkspaceId) -> u16 {
+    let digest = Sha256::digest(workspace.as_str().as_bytes());
+    u16::from_be_bytes([digest[0], digest[1]])
+}
+
+/// Returns the home of the workspace of a key that carries it.
+#[must_use]
+pub fn home_in_key(key: &str) -> Option<u16> {
+    let bytes = URL_SAFE_NO_PAD.decode(key.strip_prefix(KEY_PREFIX)?).ok()?;
+    let bytes: [u8; RANDOM_BYTES + 2] = bytes.try_into().ok()?;
+    Some(u16::from_be_bytes([bytes[RANDOM_BYTES], bytes[RANDOM_BYTES + 1]]))
+}
+
+/// Returns the mark of a key that does not carry its home, such as a single node's key.
+#[must_use]
+pub fn key_mark(key: &str) -> Option<KeyMark> {
+    let bytes = URL_SAFE_NO_PAD.decode(key.strip_prefix(KEY_PREFIX)?).ok()?;
+    (bytes.len() == RANDOM_BYTES).then(|| KeyHash::of(key).mark())
 }
 
 /// The SHA-256 of a key.
@@ -314,4 +301,17 @@ pub(super) fn load_all(store: &dyn View) -> Result<Vec<KeyRecord>, StoreError> {
         std::ops::ControlFlow::Continue(())
     })?;
     Ok(keys)
+}
+
+/// The fields of a key's record that copies need.
+pub(crate) struct KeyParts {
+    pub(crate) id: KeyId,
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) mark: KeyMark,
+}
+
+/// Returns the parts of a record in the store, or `None` if it cannot be read.
+pub(crate) fn key_parts(value: &[u8]) -> Option<KeyParts> {
+    let KeyRecord { id, workspace, hash, .. } = codec::decode(value).ok()?;
+    Some(KeyParts { id, workspace, mark: hash.mark() })
 }

@@ -3,16 +3,12 @@
 //! A key is 32 random bytes; the store and the memory hold its SHA-256 only. Since the hash of a
 //! guess reveals nothing about the key next to it, a look-up by hash leaks nothing by its time.
 
-mod address_buckets;
 mod admin_tokens;
-mod checkpoint;
+mod buckets;
 #[cfg(test)]
 mod golden;
-mod key_buckets;
 mod keys;
-mod last_use;
-mod rebase;
-mod saved_buckets;
+mod saved_use;
 #[cfg(test)]
 mod tests;
 
@@ -25,9 +21,6 @@ use arc_swap::ArcSwap;
 use dashmap::DashMap;
 use hashbrown::HashSet;
 use parking_lot::Mutex;
-
-use crate::audit::record_of;
-use crate::engine::{Services, StartError};
 use postrider_domain::{
     AuditContext, KeyId, Limits, LimitsOverride, Scopes, Timestamp, WorkspaceId,
 };
@@ -36,17 +29,18 @@ use postrider_store::writer::CommitError;
 use postrider_store::{Change, StoreError};
 use postrider_workspace::Workspace;
 
-use address_buckets::Addresses;
+use crate::audit::record_of;
+use crate::engine::{Services, StartError};
 use admin_tokens::AdminTokens;
+use buckets::{AddressBuckets, KeyBuckets, SavedBuckets, WINDOWS};
+use keys::{KeyHash, KeyRecord};
+use saved_use::{LastUse, delete_last_use, load_last_uses};
+
 pub use admin_tokens::{AdminTokenInfo, CreatedAdminToken, NewAdminToken};
-use key_buckets::{KeyBuckets, WINDOWS};
 pub(crate) use keys::key_parts;
 pub use keys::{CreatedKey, KeyChange, KeyInfo, KeyMark, NewKey, home_in_key, home_of, key_mark};
-use keys::{KeyHash, KeyRecord};
-use last_use::LastUse;
 pub(crate) use postrider_runtime::shared_bucket::BucketState;
-pub(crate) use rebase::rebased;
-use saved_buckets::SavedBuckets;
+pub(crate) use saved_use::rebased;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -60,17 +54,17 @@ struct Inner {
     shared: Arc<Services>,
     by_hash: DashMap<KeyHash, Arc<Caller>>,
     admin_tokens: AdminTokens,
-    addresses: Addresses,
+    addresses: AddressBuckets,
     saved: SavedBuckets,
     /// The callers whose buckets may differ from the saved ones, or have yet to fill.
     used: Mutex<Vec<Arc<Caller>>>,
     /// Saved buckets of keys that were revoked before the start, until they are deleted.
     orphans: Mutex<Vec<Vec<u8>>>,
-    /// Set while a checkpoint is in progress.
+    /// Set while a save of the use is in progress.
     saving: AtomicBool,
     /// Set if new keys carry the home of their workspace.
     keys_carry_home: bool,
-    /// The saved last uses of revoked keys, which the next checkpoint deletes.
+    /// The saved last uses of revoked keys, which the next save deletes.
     stray_uses: Mutex<Vec<KeyId>>,
 }
 
@@ -84,7 +78,7 @@ pub struct Caller {
     pub scopes: Scopes,
     record: ArcSwap<KeyRecord>,
     buckets: ArcSwap<KeyBuckets>,
-    /// Set if the next checkpoint examines its buckets.
+    /// Set if the next save examines its buckets.
     is_used: AtomicBool,
     /// Set once the key was revoked: its buckets are no longer saved.
     is_revoked: AtomicBool,
@@ -147,12 +141,12 @@ impl Access {
         let read = tokio::task::spawn_blocking(move || {
             let keys = keys::load_all(store.as_ref())?;
             let (saved, uses) =
-                (SavedBuckets::load(store.as_ref())?, last_use::load_all(store.as_ref())?);
+                (SavedBuckets::load(store.as_ref())?, load_last_uses(store.as_ref())?);
             Ok::<_, StoreError>((keys, saved, uses, AdminTokens::load(store.as_ref())?))
         });
         let read = read.await.map_err(|error| StartError::Directory(error.to_string()))?;
         let (records, saved, mut uses, admin_tokens) = read?;
-        let addresses = Addresses::new(shared.limits.unauthenticated_per_minute);
+        let addresses = AddressBuckets::new(shared.limits.unauthenticated_per_minute);
         addresses.restore(&saved, &shared.clock);
         saved.each(|name, full_at_ns| shared.creations.restore(name, full_at_ns, &shared.clock));
         let inner = Inner {
@@ -206,12 +200,12 @@ impl Access {
         let now = self.clock().now();
         let admission = caller.buckets.load().admit(self.clock(), now);
         caller.last_use.note(now);
-        // Afterwards, so that a checkpoint that clears the mark sees the taken tokens.
+        // Afterwards, so that a save that clears the mark sees the taken tokens.
         self.note_use(caller);
         admission
     }
 
-    /// Marks the caller, so that the next checkpoint examines its buckets.
+    /// Marks the caller, so that the next save examines its buckets.
     fn note_use(&self, caller: &Arc<Caller>) {
         if !caller.is_used.swap(true, Ordering::AcqRel) {
             self.inner.used.lock().push(Arc::clone(caller));
@@ -291,7 +285,7 @@ impl Access {
         let Some(caller) = self.caller_of(workspace, key) else { return Ok(false) };
         let record = caller.record.load_full();
         let revoked = record_of(self.clock().now(), by, record.revoked_entry());
-        let changes = vec![record.delete(), last_use::delete(key), revoked];
+        let changes = vec![record.delete(), delete_last_use(key), revoked];
         self.inner.shared.writer.commit(changes).await?;
         self.forget(&record);
         Ok(true)
@@ -325,7 +319,7 @@ impl Access {
     /// Returns the changes that delete the keys of a workspace.
     pub(crate) fn deletions_of(&self, workspace: &WorkspaceId) -> Vec<Change> {
         let records = self.records_of(workspace);
-        records.iter().flat_map(|key| [key.delete(), last_use::delete(key.id)]).collect()
+        records.iter().flat_map(|key| [key.delete(), delete_last_use(key.id)]).collect()
     }
 
     /// Removes the deleted keys of a workspace: they no longer work when this returns.
@@ -339,7 +333,7 @@ impl Access {
         callers.map(|caller| caller.record.load_full()).collect()
     }
 
-    /// Removes a deleted key. The next checkpoint deletes its saved buckets.
+    /// Removes a deleted key. The next save deletes its saved buckets.
     fn forget(&self, record: &KeyRecord) {
         if let Some((_, caller)) = self.inner.by_hash.remove(&record.hash) {
             caller.is_revoked.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! Tests that a checkpoint examines only the buckets that were used.
+//! Tests that a save examines only the buckets that were used.
 
 use super::*;
 use crate::{EngineOptions, MasterKeys};
@@ -9,7 +9,7 @@ use postrider_store::{Direction, Table};
 const KEYS: usize = 50;
 
 #[tokio::test(start_paused = true)]
-async fn a_checkpoint_looks_at_used_buckets_until_they_are_full() {
+async fn a_save_looks_at_used_buckets_until_they_are_full() {
     let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
     let options = EngineOptions {
         clock: clock.clone(),
@@ -42,19 +42,19 @@ async fn a_checkpoint_looks_at_used_buckets_until_they_are_full() {
         count
     };
     let looked_at = || access.inner.used.lock().len();
-    access.checkpoint().await;
+    access.save_use().await;
     assert_eq!((looked_at(), saved()), (0, 0), "none was used");
     assert!(access.admit(&callers[3]).refused.is_none());
     assert!(access.admit(&callers[3]).refused.is_none());
     assert!(access.admit(&callers[7]).refused.is_none());
     assert_eq!(looked_at(), 2);
-    access.checkpoint().await;
+    access.save_use().await;
     assert_eq!((looked_at(), saved()), (2, 4), "two windows of each");
-    assert_eq!(access.used().buckets.len(), 4);
+    assert_eq!(access.unsaved_use().buckets.len(), 4);
     // A revoked key leaves no bucket either.
     engine.admin().revoke_key(&id, callers[7].key_id).await.unwrap();
     clock.advance(Duration::from_secs(2 * 3600));
-    access.checkpoint().await;
+    access.save_use().await;
     assert_eq!((looked_at(), saved()), (0, 0), "all are full again");
 }
 
@@ -69,7 +69,7 @@ async fn a_last_use_is_written_once_a_minute() {
     let id: WorkspaceId = "acme".parse().unwrap();
     engine.admin().create_workspace(id.clone(), String::new()).await.unwrap();
     let access = engine.access();
-    // The engine's own checkpoints would come in between.
+    // The engine's own saves would come in between.
     while access.inner.saving.swap(true, Ordering::AcqRel) {
         tokio::task::yield_now().await;
     }
@@ -86,21 +86,21 @@ async fn a_last_use_is_written_once_a_minute() {
     for minute in 1..=2 {
         for _ in 0..40 {
             assert!(access.admit(&caller).refused.is_none());
-            access.checkpoint().await;
+            access.save_use().await;
         }
         assert_eq!(writes(), before + minute, "one write for forty requests");
         clock.advance(MINUTE);
     }
     // A use that was noted before its key was revoked writes nothing after it. A use that a
-    // checkpoint has written after the revocation is deleted.
+    // save has written after the revocation is deleted.
     assert!(access.admit(&caller).refused.is_none());
     engine.admin().revoke_key(&id, key.info.id).await.unwrap();
-    let late = vec![last_use::put(key.info.id, clock.now())];
+    let late = vec![saved_use::put_last_use(key.info.id, clock.now())];
     access.inner.shared.writer.commit(late).await.unwrap();
-    access.checkpoint().await;
-    assert!(last_use::load_all(access.inner.shared.store.as_ref()).unwrap().is_empty());
+    access.save_use().await;
+    assert!(load_last_uses(access.inner.shared.store.as_ref()).unwrap().is_empty());
     let before = writes();
-    access.checkpoint().await;
+    access.save_use().await;
     assert_eq!(writes(), before);
 }
 
@@ -125,7 +125,7 @@ async fn what_is_saved_of_a_revoked_key_is_deleted_after_a_restart_too() {
         store.scan(Table::Buckets, b"k", None, Direction::Forward, &mut visit).unwrap();
         count
     };
-    // A checkpoint in the background may have taken the changes.
+    // A save in the background may have taken the changes.
     let until_saved = async |expected: u32| {
         let watch = Stopwatch::start();
         while saved() != expected {
@@ -145,10 +145,10 @@ async fn what_is_saved_of_a_revoked_key_is_deleted_after_a_restart_too() {
         assert!(engine.access().admit(&caller).refused.is_none());
         keys.push(key);
     }
-    engine.access().checkpoint().await;
+    engine.access().save_use().await;
     until_saved(3).await;
     engine.admin().revoke_key(&id, keys[0].info.id).await.unwrap();
-    engine.access().checkpoint().await;
+    engine.access().save_use().await;
     // Long before it is full again.
     until_saved(2).await;
     // The engine stops after it has deleted a key, and before it deletes the key's buckets.
@@ -156,7 +156,7 @@ async fn what_is_saved_of_a_revoked_key_is_deleted_after_a_restart_too() {
     engine.access().inner.shared.writer.commit(vec![deletion]).await.unwrap();
     drop(engine);
     let engine = start().await;
-    engine.access().checkpoint().await;
+    engine.access().save_use().await;
     until_saved(1).await;
     assert!(engine.access().authenticate(keys[2].key.reveal()).is_some());
 }

@@ -55,7 +55,7 @@ pub struct HeldClaims {
 
 /// The claims of one engine.
 #[derive(Clone)]
-pub(super) struct Claims {
+pub(super) struct EngineClaims {
     shared: Arc<Services>,
     /// The receiver of reports to other engines, if there are others.
     others: Option<Arc<dyn NumberClaims>>,
@@ -63,7 +63,7 @@ pub(super) struct Claims {
     doubtful: Arc<Mutex<Vec<(WorkspaceId, NumberId)>>>,
 }
 
-impl Claims {
+impl EngineClaims {
     pub(super) fn new(shared: Arc<Services>, others: Option<Arc<dyn NumberClaims>>) -> Self {
         Self { shared, others, doubtful: Arc::default() }
     }

@@ -1,11 +1,8 @@
 //! Connects, changes, lists and disconnects messaging numbers, and asks their providers.
 
-use postrider_store::view::codec;
 use std::sync::Arc;
 
 use postrider_channel::cloud_api::{CloudApiNumber, ListError, ListedTemplate, ProviderId};
-use postrider_domain::event::chain::ChainStep;
-use postrider_domain::otp_text::OtpTexts;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{AuditEntry, NumberId, WorkspaceId};
 use postrider_number::figures::NumberFigures;
@@ -15,11 +12,12 @@ use postrider_number::record::{
 use postrider_runtime::random;
 use postrider_runtime::task::detached;
 use postrider_store::Table;
+use postrider_store::view::codec;
 use postrider_workspace::core::records;
 use postrider_workspace::core::settings::ChangeError;
 use postrider_workspace::mailbox::message::Configure;
 
-use super::{Admin, AdminError, HeldClaims, entries};
+use super::{Admin, AdminError, HeldClaims};
 use crate::engine::hold;
 
 /// The reason for which the provider of a number returned nothing.
@@ -53,7 +51,7 @@ impl Admin {
         let admin = self.clone();
         let releasing = async move {
             let (shared, now) = (&admin.shared, admin.shared.clock.now());
-            let changes = hold::release(now, &admin.caller, shared.hold.is_held());
+            let changes = hold::release_changes(now, &admin.caller, shared.hold.is_held());
             shared.writer.commit(changes).await.map_err(Unavailable::from)?;
             if shared.hold.end() {
                 tracing::info!("the server is released; what waited goes out");
@@ -62,49 +60,6 @@ impl Admin {
             Ok(())
         };
         detached(releasing).await
-    }
-
-    /// Sets the default channels of a workspace's one-time passwords.
-    ///
-    /// # Errors
-    /// [`AdminError`]: there is no such workspace, or the change cannot be made now.
-    pub async fn set_otp_channels(
-        &self,
-        id: &WorkspaceId,
-        steps: Vec<ChainStep>,
-    ) -> Result<Vec<ChainStep>, AdminError> {
-        let entry = entries::otp_channels_set(&steps);
-        Ok(self.configure(id, Configure::OtpChannels(steps), entry).await?.otp_channels)
-    }
-
-    /// Sets the texts of a workspace's codes over SMS and mail.
-    ///
-    /// # Errors
-    /// [`AdminError`]: there is no such workspace, or the change cannot be made now.
-    pub async fn set_otp_texts(
-        &self,
-        id: &WorkspaceId,
-        texts: OtpTexts,
-    ) -> Result<OtpTexts, AdminError> {
-        let entry = entries::otp_texts_set(&texts);
-        Ok(self.configure(id, Configure::OtpTexts(texts), entry).await?.otp_texts)
-    }
-
-    /// Returns the texts of a workspace's codes over SMS and mail, without the built-in ones.
-    ///
-    /// # Errors
-    /// [`AdminError`]: there is no such workspace, or it cannot be read now.
-    pub async fn otp_texts(&self, id: &WorkspaceId) -> Result<OtpTexts, AdminError> {
-        Ok(self.settings(id).await?.otp_texts)
-    }
-
-    /// Returns the default channels of a workspace's one-time passwords. An empty list is the
-    /// chat-app channel alone.
-    ///
-    /// # Errors
-    /// [`AdminError`]: there is no such workspace, or it cannot be read now.
-    pub async fn otp_channels(&self, id: &WorkspaceId) -> Result<Vec<ChainStep>, AdminError> {
-        Ok(self.settings(id).await?.otp_channels)
     }
 
     /// Connects a number to a workspace. A number with a provider is checked, and its templates are
@@ -153,7 +108,7 @@ impl Admin {
             return Err(AdminError::NumberConnected);
         }
         let info = stored.1.info.clone();
-        let entry = entries::number_connected(&info);
+        let entry = number_connected(&info);
         let connected = self.configure(id, Configure::Connect(Box::new(stored.1)), entry).await;
         if connected.as_ref().is_err_and(|error| !may_be_durable(error)) {
             self.shared.numbers.close(number);
@@ -190,7 +145,7 @@ impl Admin {
         let _in_order = self.number_changes.lock().await;
         self.workspace_of(id)?;
         let record = self.stored_number(id, number).await?.ok_or(ChangeError::NoSuchNumber)?;
-        let entry = entries::number_updated(number, &change);
+        let entry = number_updated(number, &change);
         let record = record.changed(change, &self.shared.master_keys)?;
         self.claims.change(&record).await?;
         self.configure(id, Configure::Replace(Box::new(record.clone())), entry).await?;
@@ -345,4 +300,26 @@ impl Admin {
         let own = connected.filter(|connected| connected.workspace == *id);
         own.and_then(|connected| connected.cloud_api.clone()).ok_or(AskError::NoProvider)
     }
+}
+
+fn number_connected(number: &NumberInfo) -> AuditEntry {
+    let account = number.account.as_ref();
+    AuditEntry::new("number.connect")
+        .target(number.id)
+        .change("kind", number.kind.as_str())
+        .change_if_some("phone_number_id", account.map(|it| it.phone_number_id.as_str()))
+        .change("messages_per_second", number.messages_per_second)
+        .change_if_some("pool", (!number.pool).then_some(false))
+        .change_if_some("portfolio_id", number.portfolio_id.as_deref())
+}
+
+fn number_updated(number: NumberId, change: &NumberChange) -> AuditEntry {
+    AuditEntry::new("number.update")
+        .target(number)
+        .change_concealed("token", change.token.is_some())
+        .change_concealed("app_secret", change.app_secret.is_some())
+        .change_concealed("verify_token", change.verify_token.is_some())
+        .change_if_some("messages_per_second", change.messages_per_second)
+        .change_if_some("pool", change.pool)
+        .change_if_some("portfolio_id", change.portfolio_id.as_ref())
 }

@@ -36,7 +36,7 @@ pub enum DeleteWorkspaceError {
 }
 
 /// Deletes a workspace whose name or id is repeated in `name`.
-pub(super) async fn delete(
+pub(super) async fn delete_workspace(
     admin: &Admin,
     id: &WorkspaceId,
     name: &str,

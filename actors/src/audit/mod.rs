@@ -4,7 +4,6 @@
 //! that belong to no change: starts, stops, refused authentications, and readings of everything.
 
 mod failures;
-mod upkeep;
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -17,15 +16,20 @@ use postrider_domain::{
 };
 use postrider_runtime::random;
 use postrider_store::directory::{DirectoryError, open_stopped};
-use postrider_store::view::audit::{self, AuditCheck, AuditFilter, AuditPage};
+use postrider_store::view::audit::{
+    self, AuditCheck, AuditFilter, AuditPage, DamagedRow, ExpiredRecords,
+};
 use postrider_store::{Change, CommitError, Direction, StoreError, View};
 use postrider_workspace::services::Services;
+use postrider_workspace::sweep::SLICE_MAX;
+use tokio::task::JoinHandle;
 
-use failures::{Counted, Failures, MINUTE, Source};
-pub(crate) use upkeep::AuditUpkeep;
+use failures::{FailureCount, FailureSource, Failures, MINUTE};
 
 /// The maximum number of records that one call verifies, so that it returns soon.
 const VERIFIED_AT_ONCE: u64 = 50_000;
+/// The interval between checks whether records are to be removed.
+const UPKEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// The options of the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,8 +104,8 @@ impl AuditLog {
     /// Counts a caller without a valid key, token or signature. The first one of an address in a
     /// minute is logged and recorded. The others of that minute are recorded together, as a count.
     pub fn authentication_failed(&self, address: IpAddr, request_id: &str) {
-        let source = Source { address: Some(address), key: None };
-        if let Some(Source { address, .. }) = self.note(&self.failed, source, request_id) {
+        let source = FailureSource { address: Some(address), key: None };
+        if let Some(FailureSource { address, .. }) = self.note(&self.failed, source, request_id) {
             // An address that is not counted separately is not logged.
             let address = address.map(tracing::field::display);
             tracing::warn!(address, request_id, "authentication failed");
@@ -118,8 +122,8 @@ impl AuditLog {
         request_id: &str,
     ) {
         let key = Some((key, workspace.clone()));
-        let source = Source { address: Some(address), key };
-        if let Some(Source { address, key }) = self.note(&self.refused, source, request_id) {
+        let source = FailureSource { address: Some(address), key };
+        if let Some(FailureSource { address, key }) = self.note(&self.refused, source, request_id) {
             let address = address.map(tracing::field::display);
             let key_id = key.map(|(id, _)| tracing::field::display(id));
             tracing::warn!(address, key_id, request_id, "a key may not be used from this address");
@@ -128,10 +132,15 @@ impl AuditLog {
 
     /// Counts a failure. Returns the source by which it is counted if it is the first of its
     /// minute.
-    fn note(&self, failures: &Arc<Failures>, source: Source, request_id: &str) -> Option<Source> {
+    fn note(
+        &self,
+        failures: &Arc<Failures>,
+        source: FailureSource,
+        request_id: &str,
+    ) -> Option<FailureSource> {
         let noted = failures.note(source, self.shared.clock.now());
         let ended = noted.ended.map(|ended| (ended, None));
-        let first = noted.is_first.then(|| Counted { source: noted.source.clone(), count: 1 });
+        let first = noted.is_first.then(|| FailureCount { source: noted.source.clone(), count: 1 });
         let first = first.map(|first| (first, Some(request_id)));
         self.commit_soon(failures, ended.into_iter().chain(first).collect());
         noted.is_first.then_some(noted.source)
@@ -149,10 +158,10 @@ impl AuditLog {
     fn failures_change(
         &self,
         failures: &Failures,
-        counted: &Counted,
+        counted: &FailureCount,
         request_id: Option<&str>,
     ) -> Change {
-        let Counted { source: Source { address, key }, count } = counted;
+        let FailureCount { source: FailureSource { address, key }, count } = counted;
         let context = AuditContext {
             actor: AuditActor::of_kind(ActorKind::Anonymous),
             address: address.map(|address| address.to_string().into()),
@@ -168,7 +177,7 @@ impl AuditLog {
 
     /// Writes records of failures. No caller waits for them. They are few (`failures.rs`), so they
     /// are not refused for lack of room.
-    fn commit_soon(&self, failures: &Arc<Failures>, counted: Vec<(Counted, Option<&str>)>) {
+    fn commit_soon(&self, failures: &Arc<Failures>, counted: Vec<(FailureCount, Option<&str>)>) {
         if counted.is_empty() {
             return;
         }
@@ -239,6 +248,60 @@ impl AuditLog {
 /// Returns the change that records `entry`. It belongs into the commit of the recorded change.
 pub(crate) fn record_of(now: Timestamp, context: &AuditContext, entry: AuditEntry) -> Change {
     audit::record_change(now, &entry.record(random::audit_id(now), context))
+}
+
+/// The periodic work on the log: it records counts of failures, and removes old records.
+#[derive(Debug)]
+pub(crate) struct AuditUpkeep {
+    log: AuditLog,
+    /// The time of the next check.
+    next: Timestamp,
+    sweep: Option<JoinHandle<()>>,
+}
+
+impl AuditUpkeep {
+    pub(crate) fn new(log: AuditLog) -> Self {
+        Self { log, next: Timestamp::default(), sweep: None }
+    }
+
+    /// Handles a beat: records the counts, and removes old records if it is time.
+    pub(crate) fn beat(&mut self) {
+        self.log.record_ended_failures();
+        let now = self.log.shared.clock.now();
+        let is_running = self.sweep.as_ref().is_some_and(|sweep| !sweep.is_finished());
+        if let Some(kept_for) = self.log.options.kept_for
+            && now >= self.next
+            && !is_running
+        {
+            self.next = now.plus(UPKEEP_EVERY);
+            let shared = Arc::clone(&self.log.shared);
+            self.sweep = Some(tokio::spawn(sweep(shared, kept_for)));
+        }
+    }
+}
+
+/// Removes all old records, in slices beside the actors. After a failure the next sweep continues.
+async fn sweep(shared: Arc<Services>, kept_for: Duration) {
+    // A clock that has jumped may make young records look old.
+    while !shared.clock.deletion_rests() {
+        let Some(_turn) = shared.sweep_turns.take().await else { return };
+        let (store, oldest) = (Arc::clone(&shared.store), shared.clock.now().minus(kept_for));
+        let scan = move || audit::expired(store.as_ref(), oldest, SLICE_MAX);
+        let ExpiredRecords { changes, damaged } = match tokio::task::spawn_blocking(scan).await {
+            Ok(Ok(expired)) => expired,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "old audit records cannot be removed");
+                return;
+            }
+            Err(_) => return,
+        };
+        if changes.is_empty() || shared.writer.commit(changes).await.is_err() {
+            return;
+        }
+        for DamagedRow { sequence, why, .. } in damaged {
+            tracing::warn!(sequence, why, "an audit record that cannot be read was removed by age");
+        }
+    }
 }
 
 /// Verifies the whole audit log of a data directory that no server uses.

@@ -25,7 +25,7 @@ const OF_PEOPLE: [&[u8]; 5] =
 const OF_SINGLE: [&[u8]; 1] = [b"people/name"];
 
 /// Returns a change in a single node's form, from one that the first shard stored for the way back.
-pub(super) fn brought_back(change: Change) -> Change {
+pub(super) fn single_node_form(change: Change) -> Change {
     let Change { table, key, value } = change;
     let key = match key.strip_prefix(ASIDE) {
         Some(own) if table == Table::Meta => own.to_vec(),
@@ -98,7 +98,7 @@ pub(super) fn home(table: Table, key: &[u8], value: &[u8]) -> Result<Home, CopyE
 }
 
 /// The places of a single node's records in a cluster.
-pub(super) struct Places {
+pub(super) struct ShardPlaces {
     pub(super) shards: u16,
     /// The workspace of each key.
     pub(super) keys: HashMap<KeyId, WorkspaceId>,
@@ -106,14 +106,14 @@ pub(super) struct Places {
 
 /// The shards that have a record.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ShardPlace {
     /// One of them, with this record.
     One(u16, Change),
     /// Each of them.
     Every(Change),
 }
 
-impl Places {
+impl ShardPlaces {
     /// Returns the shard of a workspace.
     pub(super) fn shard_of(&self, workspace: &WorkspaceId) -> u16 {
         self.shard_at(home_of(workspace))
@@ -129,23 +129,23 @@ impl Places {
     ///
     /// # Errors
     /// Those of [`home`].
-    pub(super) fn of(&self, change: Change) -> Result<Place, CopyError> {
+    pub(super) fn of(&self, change: Change) -> Result<ShardPlace, CopyError> {
         let value = change.value.as_deref().unwrap_or_default();
         Ok(match home(change.table, &change.key, value)? {
-            Home::Workspace(id) => Place::One(self.shard_of(&id), change),
+            Home::Workspace(id) => ShardPlace::One(self.shard_of(&id), change),
             Home::Key(id) => {
                 let shard = self.keys.get(&id).map_or(0, |workspace| self.shard_of(workspace));
-                Place::One(shard, change)
+                ShardPlace::One(shard, change)
             }
-            Home::Every => Place::Every(change),
+            Home::Every => ShardPlace::Every(change),
             Home::First if change.table == Table::Meta && change.key == rebase::KEY => {
                 let value = rebase::behind(value)?;
-                Place::One(0, Change::put(Table::Meta, rebase::KEY, value))
+                ShardPlace::One(0, Change::put(Table::Meta, rebase::KEY, value))
             }
-            Home::First => Place::One(0, change),
+            Home::First => ShardPlace::One(0, change),
             Home::Aside => {
                 let key = [ASIDE, &change.key].concat();
-                Place::One(0, Change { key, ..change })
+                ShardPlace::One(0, Change { key, ..change })
             }
         })
     }
@@ -157,9 +157,9 @@ mod tests {
 
     use super::*;
 
-    fn places() -> Places {
+    fn places() -> ShardPlaces {
         let key = KeyId::from_parts(Timestamp::from_millis(1), 7);
-        Places { shards: 4, keys: [(key, "acme".parse().unwrap())].into() }
+        ShardPlaces { shards: 4, keys: [(key, "acme".parse().unwrap())].into() }
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
         let acme = places.shard_of(&"acme".parse().unwrap());
         for table in Table::ALL.iter().copied().filter(|table| table.is_of_workspaces()) {
             let change = Change::put(table, *b"acme\0x", *b"v");
-            let expected = Place::One(acme, change.clone());
+            let expected = ShardPlace::One(acme, change.clone());
             assert_eq!(places.of(change).unwrap(), expected, "{table:?}");
             let odd = Change::put(table, *b"acme", *b"v");
             assert_eq!(places.of(odd).unwrap_err().code(), "DAMAGED", "{table:?}");
@@ -184,7 +184,7 @@ mod tests {
         let deleted = KeyId::from_parts(Timestamp::from_millis(2), 7);
         let bucket = |of: &[u8], key: KeyId| [of, key.as_bytes(), &60_u32.to_be_bytes()].concat();
         let one = |table: Table, key: Vec<u8>| match places.of(Change::put(table, key, *b"v")) {
-            Ok(Place::One(shard, change)) => (shard, change.key),
+            Ok(ShardPlace::One(shard, change)) => (shard, change.key),
             other => panic!("{other:?}"),
         };
         assert_eq!(one(Table::Buckets, bucket(b"k", key)).0, acme);
@@ -205,7 +205,7 @@ mod tests {
             .chain([(Table::Buckets, &b"a127.0.0.1"[..])])
         {
             let change = Change::put(table, key, *b"v");
-            assert_eq!(places.of(change.clone()).unwrap(), Place::Every(change));
+            assert_eq!(places.of(change.clone()).unwrap(), ShardPlace::Every(change));
         }
         for (table, key) in [(Table::Meta, "new"), (Table::Buckets, "x"), (Table::Meta, "held")] {
             let refused = places.of(Change::put(table, key, *b"v")).unwrap_err().to_string();

@@ -3,18 +3,16 @@
 mod homes;
 mod restore;
 mod source;
-mod space;
 mod split;
 mod unite;
-mod waiting;
 
 pub use postrider_store::copies::{
     BackupDir, Contents, CopiedContents, CopyError, Import, RestorePlan, ShardList, Written,
     archive_bytes, copy_contents, read_archive, write_file,
 };
 pub use restore::{
-    Commits, Made, Target, import_archive, restore_backup, restore_followed, restore_shard,
+    Commits, Made, Target, check_space, import_archive, restore_backup, restore_followed,
+    restore_shard,
 };
 pub use source::DataSource;
-pub use space::check_space;
 pub use split::{ClusterArchive, ShardPart};

@@ -9,13 +9,14 @@ use postrider_store::copies::{
     contents_bytes, frame_of,
 };
 use postrider_store::directory::MEDIA;
-use postrider_store::{ArchiveCounts, Commit, LoadedSnapshot, LogId, Mark, Position, rebase};
+use postrider_store::{
+    ArchiveCounts, Commit, DirectorySpace, FreeSpace, LoadedSnapshot, LogId, Mark, Position, rebase,
+};
 use postrider_workspace::snapshots::{self, Rebases, States};
 
-use super::homes::brought_back;
-use super::space::check_space;
+use super::homes::single_node_form;
 use super::unite;
-use crate::engine::{StartError, key_check};
+use crate::engine::{StartError, master_keys};
 
 /// The destination of a copy.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +78,11 @@ pub fn restore_backup(
     let contents = from.join(MEDIA);
     let target = Target { contents: Some(&contents), ..target };
     // Only the first shard of a cluster has the records that wait for a single node.
-    restore_plan(&RestorePlan::new(from, position)?, &mut |it| Ok(Some(brought_back(it))), target)
+    restore_plan(
+        &RestorePlan::new(from, position)?,
+        &mut |it| Ok(Some(single_node_form(it))),
+        target,
+    )
 }
 
 /// Makes a data directory from the backup of one shard, for a shard again. Blocks.
@@ -143,13 +148,6 @@ fn roll_forward(
     finish(import, at, counts, folded.encode(), target)
 }
 
-/// Checks that there is room for so many bytes of copies. It adds the contents of files and the
-/// log's first file.
-pub(super) fn check_room(bytes: u64, target: &Target<'_>) -> Result<(), CopyError> {
-    let contents = target.contents.map_or(Ok(0), contents_bytes)?;
-    check_space(target.dir, bytes.saturating_add(target.segment_bytes).saturating_add(contents))
-}
-
 pub(super) fn finish(
     import: Import,
     at: Mark,
@@ -158,7 +156,7 @@ pub(super) fn finish(
     target: Target<'_>,
 ) -> Result<Made, CopyError> {
     if let Some(keys) = target.keys {
-        key_check::check(import.view()?, keys).map_err(|error| match error {
+        master_keys::check(import.view()?, keys).map_err(|error| match error {
             StartError::Store(error) => error.into(),
             error => CopyError::KeyMismatch(error.to_string()),
         })?;
@@ -170,6 +168,28 @@ pub(super) fn finish(
     let log = LogId(random::bytes());
     import.finish(&at, states, log, target.segment_bytes, target.held)?;
     Ok(Made { position: at.position, counts, log, contents })
+}
+
+/// Checks that there is room for so many bytes of copies. It adds the contents of files and the
+/// log's first file.
+pub(super) fn check_room(bytes: u64, target: &Target<'_>) -> Result<(), CopyError> {
+    let contents = target.contents.map_or(Ok(0), contents_bytes)?;
+    check_space(target.dir, bytes.saturating_add(target.segment_bytes).saturating_add(contents))
+}
+
+/// Fails unless the disk of a directory has so many free bytes. Blocks.
+///
+/// # Errors
+/// [`CopyError::NoSpace`]; [`CopyError::Io`] if the free space is unknown.
+pub fn check_space(dir: &Path, needed: u64) -> Result<(), CopyError> {
+    let shown = dir.display();
+    let free = DirectorySpace(dir.to_owned()).free_bytes();
+    let free = free.map_err(|error| CopyError::Io(format!("{shown}: {error}")))?;
+    if free >= needed {
+        return Ok(());
+    }
+    let what = format!("{shown}: {needed} bytes are needed on its disk, and {free} are free");
+    Err(CopyError::NoSpace(what))
 }
 
 #[cfg(test)]
@@ -216,6 +236,6 @@ mod tests {
         restore_shard(&backup, target(&again)).unwrap();
         assert_eq!(get(&again, "single/person/1"), Some(b"Ada".to_vec()));
         let other = Change::put(Table::Meta, key("people/name"), key("x"));
-        assert_eq!(brought_back(other.clone()), other);
+        assert_eq!(single_node_form(other.clone()), other);
     }
 }

@@ -14,7 +14,7 @@ use postrider_store::{
 };
 use postrider_workspace::snapshots::{self, Rebases, States};
 
-use crate::engine::key_check;
+use crate::engine::master_keys;
 
 /// The bytes of a row of an archive besides its key and its value.
 const ROW_BYTES: usize = 7;
@@ -159,7 +159,7 @@ impl DataSource {
     ) -> Result<ArchiveCounts, CopyError> {
         let rebases = Rebases::from(rebase::all(&*self.store)?);
         let time = time.map_or_else(|| writer::last_moment(&*self.store), |at| Ok(Some(at)))?;
-        let keys = key_check::fingerprints(&*self.store)?;
+        let keys = master_keys::fingerprints(&*self.store)?;
         let mut attempt = 1;
         let (view, states) = loop {
             match self.at_one_position(rebases.clone()) {

@@ -11,19 +11,19 @@ use postrider_store::copies::{
     ArchiveFile, CopyError, archive_bytes, create_archive, read_archive,
 };
 use postrider_store::{ArchiveCounts, ArchiveHeader, Change, LogId, Mark, Table};
-
-use super::homes::{Home, Place, Places, home};
-use super::space::check_space;
-use crate::access::{KeyMark, home_of, key_parts};
-use crate::engine::{hold, key_check};
 use postrider_workspace::media::named_content;
+
+use super::homes::{Home, ShardPlace, ShardPlaces, home};
+use super::restore::check_space;
+use crate::access::{KeyMark, home_of, key_parts};
+use crate::engine::{hold, master_keys};
 
 /// An archive of a single node for a cluster. It was read and is whole.
 pub struct ClusterArchive {
     path: PathBuf,
     header: ArchiveHeader,
     counts: ArchiveCounts,
-    places: Places,
+    places: ShardPlaces,
     homes: Vec<(KeyMark, u16)>,
     /// The contents of files of workspaces, by the workspaces' homes.
     contents: BTreeSet<(u16, BlobHash)>,
@@ -52,13 +52,13 @@ impl ClusterArchive {
     /// [`CopyError::KeyMismatch`] if it was written under other master keys; other errors of
     /// [`CopyError`] if it cannot be read, or cannot be split.
     pub fn open(path: &Path, keys: &MasterKeys) -> Result<Self, CopyError> {
-        let mut places = Places { shards: 1, keys: HashMap::new() };
+        let mut places = ShardPlaces { shards: 1, keys: HashMap::new() };
         let (mut homes, mut contents) = (Vec::new(), BTreeSet::new());
         let (header, counts, _) = read_archive(path, |_, rows| {
             for row in rows {
                 let Row::Record(table, key, value) = row else { continue };
-                if table == Table::Meta && key[..] == *hold::KEY {
-                    return Err(held(path));
+                if table == Table::Meta && key[..] == *hold::HOLD_KEY {
+                    return Err(held_error(path));
                 }
                 // A record whose place is unknown is refused before anything is written.
                 match (table, home(table, &key, &value)?) {
@@ -75,7 +75,7 @@ impl ClusterArchive {
             }
             Ok(())
         })?;
-        key_check::check_known(header.keys.iter().copied().collect(), keys)
+        master_keys::check_known(header.keys.iter().copied().collect(), keys)
             .map_err(|error| CopyError::KeyMismatch(error.to_string()))?;
         Ok(Self { path: path.to_owned(), header, counts, places, homes, contents })
     }
@@ -120,23 +120,23 @@ impl ClusterArchive {
         if let Some(dir) = parts.first().and_then(|part| part.path.parent()) {
             check_space(dir, archive_bytes(&self.path)?)?;
         }
-        let made = parts.iter().map(|part| Ok((part.shard, Output::new(self, part)?)));
+        let made = parts.iter().map(|part| Ok((part.shard, ShardOutput::new(self, part)?)));
         let mut outputs: BTreeMap<_, _> = made.collect::<Result<_, CopyError>>()?;
         read_archive(&self.path, |_, rows| {
             rows.into_iter().try_for_each(|row| self.put(row, &mut outputs))
         })?;
-        outputs.into_values().try_for_each(Output::finish)
+        outputs.into_values().try_for_each(ShardOutput::finish)
     }
 
-    fn put(&self, row: Row, outputs: &mut BTreeMap<u16, Output>) -> Result<(), CopyError> {
+    fn put(&self, row: Row, outputs: &mut BTreeMap<u16, ShardOutput>) -> Result<(), CopyError> {
         match row {
             Row::Record(table, key, value) => {
                 match self.places.of(Change::put(table, key, value))? {
-                    Place::One(shard, change) => match outputs.get_mut(&shard) {
+                    ShardPlace::One(shard, change) => match outputs.get_mut(&shard) {
                         Some(output) => output.record(change),
                         None => Ok(()),
                     },
-                    Place::Every(change) => {
+                    ShardPlace::Every(change) => {
                         outputs.values_mut().try_for_each(|output| output.record(change.clone()))
                     }
                 }
@@ -154,7 +154,7 @@ impl ClusterArchive {
     }
 }
 
-fn held(path: &Path) -> CopyError {
+fn held_error(path: &Path) -> CopyError {
     let path = path.display();
     let what = "is of a server that is held, and nothing would release it in a cluster: release it \
                 first (`postrider release`), and make the archive then";
@@ -162,14 +162,14 @@ fn held(path: &Path) -> CopyError {
 }
 
 /// The archive of one shard, while it is being written.
-struct Output {
+struct ShardOutput {
     path: PathBuf,
     writer: ArchiveFile,
     /// The first table's records, whose keys may have changed, until they are in order.
     first: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-impl Output {
+impl ShardOutput {
     fn new(of: &ClusterArchive, part: &ShardPart) -> Result<Self, CopyError> {
         let ShardPart { shard, log, at, path } = part.clone();
         let header = ArchiveHeader { log, shard, at, ..of.header.clone() };

@@ -1,13 +1,17 @@
-//! Receives the callbacks of providers.
+//! Receives the callbacks of providers, and delivers the sandbox's own reports like them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use postrider_channel::callback::Callback;
 use postrider_channel::cloud_api::CloudApiNumber;
 use postrider_channel::cloud_api::envelope::{self, About, Part};
 use postrider_channel::cloud_api::items::{FieldNumber, ItemOutcome};
+use postrider_channel::sandbox::{DueReports, Sandbox};
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{NumberId, WorkspaceId};
+use postrider_workspace::Workspace;
+use postrider_workspace::services::Services;
 
 use super::Engine;
 
@@ -42,7 +46,7 @@ impl std::fmt::Debug for CallbackReceiver {
 }
 
 /// The parts of a callback that concern a number, for its workspace.
-struct Addressed {
+struct AddressedParts {
     number: NumberId,
     workspace: WorkspaceId,
     /// The parts, each with the field under which its items are counted, if they are.
@@ -91,7 +95,7 @@ impl CallbackReceiver {
         let counts = &self.engine.inner.shared.callback_items;
         let parts = envelope::read(raw, counts).ok_or(CallbackError::Unreadable)?;
         let mut taken = Ok(());
-        for Addressed { number, workspace, parts } in self.addressed(parts) {
+        for AddressedParts { number, workspace, parts } in self.addressed(parts) {
             let Some(workspace) = self.engine.workspace(&workspace) else { continue };
             self.engine.inner.shared.numbers.note_callback(number);
             // A workspace that cannot take its parts now does not keep the others from theirs.
@@ -102,15 +106,15 @@ impl CallbackReceiver {
     }
 
     /// Returns the addressees of the parts of a callback: a number each, with its workspace.
-    fn addressed(&self, parts: Vec<Part>) -> Vec<Addressed> {
-        let mut addressed: Vec<Addressed> = Vec::new();
+    fn addressed(&self, parts: Vec<Part>) -> Vec<AddressedParts> {
+        let mut addressed: Vec<AddressedParts> = Vec::new();
         let mut others = None;
         for Part { about, callback, parsed } in parts {
             let mut addressees = 0_u32;
             let mut add = |number: NumberId, workspace: &WorkspaceId| {
                 let at = addressed.iter().position(|it| it.number == number).unwrap_or_else(|| {
                     let workspace = workspace.clone();
-                    addressed.push(Addressed { number, workspace, parts: Vec::new() });
+                    addressed.push(AddressedParts { number, workspace, parts: Vec::new() });
                     addressed.len() - 1
                 });
                 // The first addressee counts the taken items for all.
@@ -155,4 +159,50 @@ impl CallbackReceiver {
     fn pass_over(&self, (field, items): (FieldNumber, u64)) {
         self.engine.inner.shared.callback_items.add(field, ItemOutcome::Ignored, items);
     }
+}
+
+/// The maximum number of messages of a workspace that the sandbox reports at a time.
+const REPORTS_MAX: usize = 500;
+
+/// Starts to deliver the sandbox's reports to workspaces, until the engine has stopped.
+pub(super) fn deliver_sandbox_reports(sandbox: &Arc<Sandbox>, shared: &Arc<Services>) {
+    let due = sandbox.reports_are_due();
+    let (sandbox, shared) = (Arc::downgrade(sandbox), Arc::downgrade(shared));
+    drop(tokio::spawn(async move {
+        loop {
+            due.notified().await;
+            let (Some(sandbox), Some(shared)) = (sandbox.upgrade(), shared.upgrade()) else {
+                return;
+            };
+            loop {
+                let all = sandbox.take_due(REPORTS_MAX);
+                if all.is_empty() {
+                    break;
+                }
+                for reports in all {
+                    deliver_reports(&sandbox, &shared, reports).await;
+                }
+            }
+        }
+    }));
+}
+
+async fn deliver_reports(sandbox: &Sandbox, shared: &Arc<Services>, reports: DueReports) {
+    // A deleted workspace reads no reports.
+    let Some(slot) = shared.workspaces.slot(&reports.workspace) else { return };
+    let workspace = Workspace::new(Arc::clone(shared), slot);
+    let now = shared.clock.now();
+    let mut callbacks: BTreeMap<_, Callback> = BTreeMap::new();
+    for (_, through) in &reports.messages {
+        let callback = callbacks.entry(through.number).or_default();
+        callback.statuses.push(through.report(reports.progress.clone(), now));
+    }
+    for (number, callback) in callbacks {
+        if let Err(error) = workspace.receive(number, callback).await {
+            tracing::warn!(workspace = %reports.workspace, %error, "a sandbox's report is lost");
+            return;
+        }
+    }
+    let messages = reports.messages.into_iter().map(|(message, _)| message);
+    sandbox.note_reported(&reports.workspace, messages, reports.status);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use postrider_domain::Timestamp;
 use postrider_runtime::clock::Clock;
-use postrider_runtime::priority::lower_priority;
+use postrider_runtime::task::lower_priority;
 use postrider_store::checkpoints::Made;
 use postrider_store::{
     CheckpointDir, CheckpointError, FreeSpace, LoadedSnapshot, Log as _, Position, StoreError,
@@ -24,11 +24,11 @@ const BEAT: Duration = Duration::from_secs(1);
 /// The maximum number of beats that are skipped after failures: about a quarter of an hour.
 const PASSED_OVER_MAX: u32 = 1024;
 /// The number of bytes after which the writer checks whether to go on.
-const LOOKED_EVERY: u64 = 4 << 20;
+const CHECKED_EVERY: u64 = 4 << 20;
 
 /// The result of a check whether a checkpoint is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Considered {
+pub(super) enum CheckpointAttempt {
     NotDue,
     Made,
     Failed,
@@ -82,7 +82,7 @@ impl Checkpoints {
             making: Mutex::default(),
             stopping: Default::default(),
         });
-        let (newest, needed_after) = maker.kept_until_now()?;
+        let (newest, needed_after) = maker.stored_checkpoints()?;
         maker.figures.set(newest);
         data.store().keep_for_checkpoints(needed_after)?;
         let of_thread = Arc::clone(&maker);
@@ -115,7 +115,7 @@ impl Checkpoints {
 
     /// Makes a checkpoint if it is due. Blocks.
     #[cfg(test)]
-    pub(super) fn consider(&self) -> Considered {
+    pub(super) fn consider(&self) -> CheckpointAttempt {
         self.maker.consider()
     }
 }
@@ -128,7 +128,7 @@ impl Drop for Checkpoints {
 
 impl Maker {
     /// Returns the newest checkpoint, and the position after which the checkpoints need the log.
-    fn kept_until_now(&self) -> Result<(Option<NewestCheckpoint>, Position), StartError> {
+    fn stored_checkpoints(&self) -> Result<(Option<NewestCheckpoint>, Position), StartError> {
         let Some(keeper) = &self.keeper else {
             return Ok((newest(&self.dir)?, self.dir.log_needed_after().map_err(failed)?));
         };
@@ -151,8 +151,8 @@ impl Maker {
             }
             let ended = self.consider();
             // If a checkpoint made no room, as a snapshot is late, the next beats do not repeat it.
-            let no_room = ended == Considered::Made && self.is_crowded().unwrap_or(true);
-            if ended == Considered::Failed || no_room {
+            let no_room = ended == CheckpointAttempt::Made && self.is_crowded().unwrap_or(true);
+            if ended == CheckpointAttempt::Failed || no_room {
                 patience = (patience * 2).clamp(1, PASSED_OVER_MAX);
                 passed_over = patience;
             } else {
@@ -170,24 +170,24 @@ impl Maker {
         !*stopping
     }
 
-    fn consider(&self) -> Considered {
+    fn consider(&self) -> CheckpointAttempt {
         let _making = self.making.lock();
         let made = self.is_due().and_then(|due| if due { self.make().map(Some) } else { Ok(None) });
         match made {
-            Ok(None) => Considered::NotDue,
+            Ok(None) => CheckpointAttempt::NotDue,
             Ok(Some(newest)) => {
                 self.figures.set(Some(newest));
                 let NewestCheckpoint { position, bytes, .. } = newest;
                 tracing::info!(position = position.0, bytes, "a checkpoint was made");
-                Considered::Made
+                CheckpointAttempt::Made
             }
             Err(CheckpointError::GivenUp(why)) if *self.stopping.0.lock() => {
                 tracing::debug!(why, "a checkpoint was given up");
-                Considered::Failed
+                CheckpointAttempt::Failed
             }
             Err(error) => {
                 tracing::warn!(%error, "a checkpoint was not made; the log grows");
-                Considered::Failed
+                CheckpointAttempt::Failed
             }
         }
     }
@@ -232,7 +232,8 @@ impl Maker {
         let expected = self.figures.newest().map_or(0, |newest| newest.bytes);
         self.has_space(self.free_bytes_min.saturating_add(expected))?;
         let made = self.dir.write(|out| {
-            let mut out = Looking { maker: self, out, written: 0, looked: 0, why: None };
+            let mut out =
+                InterruptibleWriter { maker: self, out, written: 0, next_check: 0, why: None };
             let written = self.data.write_archive(Some(self.clock.now()), &mut out);
             match (written, out.why) {
                 (Ok(_), _) => Ok(()),
@@ -277,7 +278,7 @@ impl Maker {
     }
 
     /// Checks whether to go on with a checkpoint.
-    fn look(&self) -> Result<(), CheckpointError> {
+    fn check_may_go_on(&self) -> Result<(), CheckpointError> {
         if *self.stopping.0.lock() {
             return Err(CheckpointError::GivenUp("the engine stops".to_owned()));
         }
@@ -286,19 +287,19 @@ impl Maker {
 }
 
 /// Writes, and checks from time to time whether to go on.
-struct Looking<'a> {
+struct InterruptibleWriter<'a> {
     maker: &'a Maker,
     out: &'a mut dyn Write,
     written: u64,
-    looked: u64,
+    next_check: u64,
     why: Option<CheckpointError>,
 }
 
-impl Write for Looking<'_> {
+impl Write for InterruptibleWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.written >= self.looked {
-            self.looked = self.written + LOOKED_EVERY;
-            if let Err(why) = self.maker.look() {
+        if self.written >= self.next_check {
+            self.next_check = self.written + CHECKED_EVERY;
+            if let Err(why) = self.maker.check_may_go_on() {
                 self.why = Some(why);
                 return Err(io::Error::other("it was given up"));
             }

@@ -13,12 +13,12 @@ use super::{Durability, EngineOptions, StartError};
 use crate::audit::record_of;
 
 /// The key of the start of the hold, in [`Table::Meta`]: a version byte, then milliseconds.
-pub(crate) const KEY: &[u8] = b"held";
+pub(crate) const HOLD_KEY: &[u8] = b"held";
 const VERSION: u8 = 1;
 
 /// Returns whether the record exists.
 fn is_recorded(store: &dyn View) -> Result<bool, StoreError> {
-    match store.get(Table::Meta, KEY)? {
+    match store.get(Table::Meta, HOLD_KEY)? {
         None => Ok(false),
         Some(value) if value.first().is_some_and(|version| *version > VERSION) => {
             Err(StoreError::Newer("the record that the server is held".into()))
@@ -36,13 +36,13 @@ pub(super) async fn at_start(
 ) -> Result<Hold, StartError> {
     let hold = Hold::under(options.tenure.clone());
     let mut is_held = is_recorded(store)?;
-    if let Some(dir) = asked(options).await? {
+    if let Some(dir) = requested_in(options).await? {
         if !is_held {
             let now = options.clock.now();
             let moment = [&[VERSION][..], &now.as_millis().to_be_bytes()].concat();
             let entry = AuditEntry::new("server.hold");
             let record = record_of(now, &AuditContext::system(), entry);
-            let changes = vec![Change::put(Table::Meta, KEY, moment), record];
+            let changes = vec![Change::put(Table::Meta, HOLD_KEY, moment), record];
             let failed = |error| StartError::Directory(format!("being held was not kept: {error}"));
             writer.commit(changes).await.map_err(failed)?;
             is_held = true;
@@ -57,7 +57,7 @@ pub(super) async fn at_start(
 }
 
 /// Returns the directory, if a file in it requests the hold.
-async fn asked(options: &EngineOptions) -> Result<Option<PathBuf>, StartError> {
+async fn requested_in(options: &EngineOptions) -> Result<Option<PathBuf>, StartError> {
     let Durability::Disk(dir) = &options.durability else { return Ok(None) };
     let dir = dir.clone();
     blocking(move || Ok(directory::asks_to_hold(&dir)?.then_some(dir))).await
@@ -71,7 +71,11 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Returns the changes that end the hold.
-pub(crate) fn release(now: Timestamp, caller: &AuditContext, was_held: bool) -> Vec<Change> {
+pub(crate) fn release_changes(
+    now: Timestamp,
+    caller: &AuditContext,
+    was_held: bool,
+) -> Vec<Change> {
     let entry = AuditEntry::new("server.release").change("held", was_held);
-    vec![Change::delete(Table::Meta, KEY), record_of(now, caller, entry)]
+    vec![Change::delete(Table::Meta, HOLD_KEY), record_of(now, caller, entry)]
 }

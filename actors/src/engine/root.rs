@@ -1,30 +1,28 @@
 //! The root of the supervision tree: it starts the supervisors and sends the beat of time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 
 use postrider_broadcast::{BroadcastSpec, Wiring as BroadcastWiring};
 use postrider_number::{NumberSpec, Wiring};
 use postrider_runtime::Clock;
 use postrider_runtime::supervise::{ChildSpec, Supervisor, SupervisorMessage};
+use postrider_store::FreeSpace;
 use postrider_webhook::WebhookSpec;
 use postrider_workspace::DisableInWorkspace;
+use postrider_workspace::actor::WorkspaceSpec;
+use postrider_workspace::actor::snapshots::{SnapshotMessage, Snapshots};
 use postrider_workspace::broadcasts::Host;
+use postrider_workspace::delivery_sink::DeliverySink;
 use postrider_workspace::log_index::LogIndex;
 use postrider_workspace::mailbox::message::WorkspaceMessage;
-use postrider_workspace::mailer_state::Mailer;
 use postrider_workspace::numbers::portfolio;
 use postrider_workspace::retention::Retention;
+use postrider_workspace::services::{Mailer, Services};
+use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 
 use crate::audit::{AuditLog, AuditUpkeep};
-use postrider_workspace::actor::child_spec::WorkspaceSpec;
-use postrider_workspace::actor::snapshots::{SnapshotMessage, Snapshots};
-use postrider_workspace::delivery_sink::DeliverySink;
-use postrider_workspace::services::Services;
-
-use super::space::Space;
 
 /// The interval at which the workspaces are notified that time has passed.
 const BEAT: Duration = Duration::from_secs(1);
@@ -44,11 +42,11 @@ pub(super) struct Root {
     pub(super) access: crate::access::Access,
     pub(super) audit: AuditLog,
     /// Measures the free space of the disk, if there is one.
-    pub(super) space: Option<Space>,
+    pub(super) space: Option<SpaceMeter>,
 }
 
 /// The root's children, which stop with it.
-pub(super) struct Children {
+pub(super) struct RootChildren {
     snapshots: Option<ActorRef<SnapshotMessage>>,
     /// Removes old events.
     retention: Retention,
@@ -60,14 +58,14 @@ pub(super) struct Children {
 
 impl Actor for Root {
     type Msg = RootMessage;
-    type State = Children;
+    type State = RootChildren;
     type Arguments = ();
 
     async fn pre_start(
         &self,
         myself: ActorRef<Self::Msg>,
         (): (),
-    ) -> Result<Children, ActorProcessingErr> {
+    ) -> Result<RootChildren, ActorProcessingErr> {
         let clock = &self.shared.clock;
         let spec = WorkspaceSpec(Arc::clone(&self.shared));
         let workspaces = supervise(spec, clock, &myself).await?;
@@ -94,13 +92,13 @@ impl Actor for Root {
         };
         let audit = AuditUpkeep::new(self.audit.clone());
         let (retention, log_index) = (Retention::default(), LogIndex::default());
-        Ok(Children { snapshots, retention, log_index, audit })
+        Ok(RootChildren { snapshots, retention, log_index, audit })
     }
 
     async fn post_start(
         &self,
         myself: ActorRef<Self::Msg>,
-        _children: &mut Children,
+        _children: &mut RootChildren,
     ) -> Result<(), ActorProcessingErr> {
         drop(myself.send_interval(BEAT, || RootMessage::Beat));
         Ok(())
@@ -110,7 +108,7 @@ impl Actor for Root {
         &self,
         _myself: ActorRef<Self::Msg>,
         RootMessage::Beat: RootMessage,
-        children: &mut Children,
+        children: &mut RootChildren,
     ) -> Result<(), ActorProcessingErr> {
         self.shared.workspaces.cast_all_live(|| WorkspaceMessage::Tick);
         self.shared.broadcasts.beat();
@@ -120,7 +118,7 @@ impl Actor for Root {
         children.log_index.beat(&self.shared);
         children.audit.beat();
         Mailer::beat(&self.shared);
-        self.access.checkpoint_in_background();
+        self.access.save_use_in_background();
         if let Some(space) = &self.space {
             space.measure_in_background(&self.shared);
         }
@@ -135,7 +133,7 @@ impl Actor for Root {
         &self,
         _myself: ActorRef<Self::Msg>,
         event: SupervisionEvent,
-        children: &mut Children,
+        children: &mut RootChildren,
     ) -> Result<(), ActorProcessingErr> {
         let SupervisionEvent::ActorFailed(child, error) = event else { return Ok(()) };
         if children.snapshots.as_ref().is_some_and(|own| own.get_id() == child.get_id()) {
@@ -160,4 +158,47 @@ async fn supervise<S: ChildSpec>(
     let supervisor = Supervisor { spec: Arc::new(spec), clock: clock.clone() };
     let (supervisor, _) = Actor::spawn_linked(None, supervisor, (), root.get_cell()).await?;
     Ok(supervisor)
+}
+
+/// The meter of the disk's free space, beside the actors. It runs once at a time.
+#[derive(Clone)]
+pub(super) struct SpaceMeter {
+    measure: Arc<dyn FreeSpace>,
+    measuring: Arc<AtomicBool>,
+}
+
+impl SpaceMeter {
+    pub(super) fn new(measure: Arc<dyn FreeSpace>) -> Self {
+        Self { measure, measuring: Arc::default() }
+    }
+
+    /// Measures before anything starts, if there is a meter.
+    pub(super) async fn measure_first(space: Option<&Self>, shared: &Services) {
+        if let Some(space) = space {
+            space.measure(shared).await;
+        }
+    }
+
+    /// Measures on a thread that may block. After a failure the last value stays.
+    pub(super) async fn measure(&self, shared: &Services) {
+        let measure = Arc::clone(&self.measure);
+        match tokio::task::spawn_blocking(move || measure.free_bytes()).await {
+            Ok(Ok(free)) => shared.disk.measured(free),
+            Ok(Err(error)) => tracing::warn!(%error, "the free space of the disk is not known"),
+            // It panicked, which is logged, or the engine stops.
+            Err(_) => {}
+        }
+    }
+
+    /// Measures in the background, unless the last measurement is still in progress.
+    pub(super) fn measure_in_background(&self, shared: &Arc<Services>) {
+        if self.measuring.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (space, shared) = (self.clone(), Arc::clone(shared));
+        drop(tokio::spawn(async move {
+            space.measure(&shared).await;
+            space.measuring.store(false, Ordering::Release);
+        }));
+    }
 }

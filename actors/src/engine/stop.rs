@@ -31,11 +31,11 @@ pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownE
     let watch = Stopwatch::start();
     // A checkpoint in progress is abandoned.
     inner.checkpoints.iter().for_each(|it| it.end());
-    let in_time = tokio::time::timeout(grace, finish(inner, grace)).await;
+    let in_time = tokio::time::timeout(grace, finish_work(inner, grace)).await;
     let left = grace.saturating_sub(watch.elapsed()).max(Duration::from_secs(1));
     let (writer, checkpoints) = (inner.shared.writer.clone(), inner.checkpoints.clone());
     let stopped = async {
-        inner.access.checkpoint().await;
+        inner.access.save_use().await;
         if let Err(error) = inner.audit.record_stop().await {
             tracing::warn!(%error, "the stop was not recorded in the audit log");
         }
@@ -56,7 +56,10 @@ pub(super) async fn stop(inner: &Inner, grace: Duration) -> Result<(), ShutdownE
 }
 
 /// Notifies every broadcast that runs, and waits for their answers.
-async fn all(shared: &Services, message: impl Fn(oneshot::Sender<()>) -> FanoutMessage) {
+async fn notify_broadcasts(
+    shared: &Services,
+    message: impl Fn(oneshot::Sender<()>) -> FanoutMessage,
+) {
     let asked = std::cell::RefCell::new(Vec::new());
     shared.broadcasts.cast_all_live(|| {
         let (done, answer) = oneshot::channel();
@@ -69,13 +72,13 @@ async fn all(shared: &Services, message: impl Fn(oneshot::Sender<()>) -> FanoutM
     }
 }
 
-async fn finish(inner: &Inner, grace: Duration) {
+async fn finish_work(inner: &Inner, grace: Duration) {
     let shared = &inner.shared;
     // The outcome of a mail is recorded by a command, so this comes first.
     drop(tokio::time::timeout(grace / CHANNEL_SHARE, shared.mailer.stop()).await);
     shared.admission.drain().await;
     // Broadcasts dispatch nothing more.
-    all(shared, FanoutMessage::Halt).await;
+    notify_broadcasts(shared, FanoutMessage::Halt).await;
     let numbers = async {
         let mut draining = Vec::new();
         for actor in shared.numbers.live() {
@@ -94,7 +97,7 @@ async fn finish(inner: &Inner, grace: Duration) {
     let webhooks = tokio::time::timeout(wait, shared.webhooks.drain());
     let (drained, _) = tokio::join!(tokio::time::timeout(wait, numbers), webhooks);
     let drained = drained.is_ok();
-    all(shared, |done| FanoutMessage::Flush { drained, done }).await;
+    notify_broadcasts(shared, |done| FanoutMessage::Flush { drained, done }).await;
     for slot in shared.workspaces.slots() {
         if let Some(actor) = slot.live() {
             let (done, settled) = oneshot::channel();

@@ -1,17 +1,21 @@
 //! The clock of an engine that does not run, from its data: shown, and rebased.
+//!
+//! The data has the offset by which engine time is ahead of the system's.
 
 use std::path::Path;
 use std::time::Duration;
 
 use postrider_domain::{AuditContext, AuditEntry, Timestamp};
 use postrider_runtime::clock::Clock;
-use postrider_store::directory;
-use postrider_store::{Store, rebase, writer};
+use postrider_store::{Change, Store, StoreError, Table, View, directory, rebase, writer};
 use postrider_workspace::rebase as records;
 
-use super::{StartError, clock_offset};
+use super::StartError;
 use crate::access;
 use crate::audit::record_of;
+
+/// The key of the offset in milliseconds, in [`Table::Meta`].
+pub(crate) const CLOCK_OFFSET_KEY: &[u8] = b"clock_offset";
 
 /// The clocks that an engine would show if it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +38,7 @@ pub fn stored_clock(dir: &Path) -> Result<StoredClock, StartError> {
     let store = directory::open_stopped(dir)?;
     let durable = writer::last_moment(&store)?;
     let clock = Clock::system();
-    clock.advance(clock_offset::read(&store)?);
+    clock.advance(read_clock_offset(&store)?);
     durable.into_iter().for_each(|durable| clock.start_after(durable));
     let ahead = clock.health().lead;
     Ok(StoredClock { wall: clock.wall(), engine: clock.now(), durable, ahead })
@@ -65,7 +69,7 @@ pub fn rebase_clock(dir: &Path) -> Result<Option<ClockRebase>, StartError> {
 }
 
 fn rebase_data(store: &dyn Store, clock: &Clock) -> Result<Option<ClockRebase>, StartError> {
-    clock.advance(clock_offset::read(store)?.saturating_sub(clock.offset()));
+    clock.advance(read_clock_offset(store)?.saturating_sub(clock.offset()));
     let to = clock.now();
     let durable = writer::last_moment(store)?;
     let Some(from) = durable.filter(|from| *from > to) else { return Ok(None) };
@@ -83,4 +87,18 @@ fn rebase_data(store: &dyn Store, clock: &Clock) -> Result<Option<ClockRebase>, 
 #[cfg(test)]
 pub(super) fn rebase_stopped(store: &dyn Store, clock: &Clock) -> Option<ClockRebase> {
     rebase_data(store, clock).unwrap()
+}
+
+/// Returns the stored offset; zero if time was never moved.
+pub(super) fn read_clock_offset(store: &dyn View) -> Result<Duration, StoreError> {
+    let Some(bytes) = store.get(Table::Meta, CLOCK_OFFSET_KEY)? else { return Ok(Duration::ZERO) };
+    let millis = bytes.try_into().map(u64::from_be_bytes);
+    let millis = millis.map_err(|_| StoreError::Damaged("the clock's offset".into()))?;
+    Ok(Duration::from_millis(millis))
+}
+
+/// Returns the change that stores an offset.
+pub(crate) fn clock_offset_change(offset: Duration) -> Change {
+    let millis = u64::try_from(offset.as_millis()).unwrap_or(u64::MAX);
+    Change::put(Table::Meta, CLOCK_OFFSET_KEY, millis.to_be_bytes())
 }

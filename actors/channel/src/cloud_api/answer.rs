@@ -1,21 +1,25 @@
-//! Pure: the outcome of a provider's response.
+//! Pure: the outcome of a provider's response, with its report on an accepted message.
 //!
 //! The error code decides; the HTTP status decides only if there is no known code.
 
 use std::time::Duration;
 
+use postrider_domain::{PartyId, PartyNames, json};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
+use super::body;
+use super::http::HttpAnswer;
 use crate::{Acceptance, AttemptOutcome, Failure, FailureClass, Throttle, Trouble};
-use postrider_domain::PartyId;
-
-use super::acceptance::Accepted;
-use super::http::Answer;
 
 /// The pause of a number in maintenance.
 const MAINTENANCE: Duration = Duration::from_secs(60);
 /// The maximum number of stored characters of an explanation.
 const DETAILS_CHARS_MAX: usize = 500;
+/// The maximum number of bytes of the provider's id of a message.
+const PROVIDER_ID_BYTES_MAX: usize = 512;
+/// The statuses of a message that the provider accepted and holds back.
+const HELD: [&str; 2] = ["held_for_quality_assessment", "paused"];
 
 /// The required consequence of an error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +88,7 @@ pub(super) const fn meaning(code: u32) -> Option<Meaning> {
 }
 
 /// Returns the outcome of a request to send a message to `to`.
-pub(super) fn outcome(answer: &Answer, to: &PartyId) -> AttemptOutcome {
+pub(super) fn outcome(answer: &HttpAnswer, to: &PartyId) -> AttemptOutcome {
     let after = answer.retry_after;
     if (200..300).contains(&answer.status) {
         // A success that names no message may be the response of a proxy in between.
@@ -96,10 +100,10 @@ pub(super) fn outcome(answer: &Answer, to: &PartyId) -> AttemptOutcome {
             _ => AttemptOutcome::Unknown,
         };
     }
-    let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
+    let error = serde_json::from_slice::<RefusalBody>(&answer.body).ok().map(|body| body.error);
     let code = error.as_ref().and_then(|error| error.code);
     let failed = |class| {
-        let details = error.as_ref().map(ErrorBody::explanation).unwrap_or_default();
+        let details = error.as_ref().map(ProviderError::explanation).unwrap_or_default();
         AttemptOutcome::Failed(Failure { class, code, details })
     };
     match (code.and_then(meaning), answer.status) {
@@ -121,8 +125,8 @@ pub(super) fn outcome(answer: &Answer, to: &PartyId) -> AttemptOutcome {
 /// Returns the reason if a call is refused for good.
 ///
 /// Returns `None` if the call may be tried again, once the account works.
-pub(super) fn refusal(answer: &Answer) -> Option<Failure> {
-    let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
+pub(super) fn refusal(answer: &HttpAnswer) -> Option<Failure> {
+    let error = serde_json::from_slice::<RefusalBody>(&answer.body).ok().map(|body| body.error);
     let error = error.unwrap_or_default();
     match (error.code.and_then(meaning), answer.status) {
         (Some(Meaning::Refused(FailureClass::Account)), _) => None,
@@ -133,8 +137,8 @@ pub(super) fn refusal(answer: &Answer) -> Option<Failure> {
 }
 
 /// Returns whether a call was not carried out, for a temporary reason.
-pub(super) fn is_passing(answer: &Answer) -> bool {
-    let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
+pub(super) fn is_passing(answer: &HttpAnswer) -> bool {
+    let error = serde_json::from_slice::<RefusalBody>(&answer.body).ok().map(|body| body.error);
     match (error.and_then(|error| error.code).and_then(meaning), answer.status) {
         (Some(Meaning::Refused(_)), _) => false,
         (known, status) => known.is_some() || status == 429 || status >= 500,
@@ -142,8 +146,8 @@ pub(super) fn is_passing(answer: &Answer) -> bool {
 }
 
 /// Returns the reason why a message was not accepted.
-pub(super) fn trouble(answer: &Answer) -> Trouble {
-    let error = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|body| body.error);
+pub(super) fn trouble(answer: &HttpAnswer) -> Trouble {
+    let error = serde_json::from_slice::<RefusalBody>(&answer.body).ok().map(|body| body.error);
     match error.map(|error| (error.code, error.explanation())) {
         Some((Some(code), details)) => Trouble { cause: format!("error {code}").into(), details },
         _ => {
@@ -156,7 +160,7 @@ pub(super) fn trouble(answer: &Answer) -> Trouble {
 /// Returns the failure for an error in a callback or in another call.
 ///
 /// Errors that would be retried in the response to a send are permanent here.
-pub(super) fn failure(error: &ErrorBody) -> Failure {
+pub(super) fn failure(error: &ProviderError) -> Failure {
     let class = match error.code.map(meaning) {
         Some(Some(Meaning::Refused(class))) => class,
         Some(None) => FailureClass::Unrecognized,
@@ -165,29 +169,63 @@ pub(super) fn failure(error: &ErrorBody) -> Failure {
     Failure { class, code: error.code, details: error.explanation() }
 }
 
+/// The body of an answer that accepts a message.
+#[derive(Deserialize)]
+pub(super) struct Accepted<'a> {
+    #[serde(borrow)]
+    messages: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    contacts: Option<&'a RawValue>,
+}
+
+impl Accepted<'_> {
+    /// Returns whether the answer names a message: otherwise a proxy in between may have sent it.
+    pub(super) fn names_a_message(&self) -> bool {
+        !self.messages.is_empty()
+    }
+
+    /// Returns the report on a message to `to`.
+    pub(super) fn of_message(&self, to: &PartyId) -> Acceptance {
+        let first = self.messages.first();
+        let message = first.map(|it| json::readable(it));
+        let id = message.as_ref().and_then(|message| message["id"].as_str());
+        let provider_id = id.filter(|id| id.len() <= PROVIDER_ID_BYTES_MAX).map(Box::from);
+        let status = message.as_ref().and_then(|message| message["message_status"].as_str());
+        let held = status.is_some_and(|status| HELD.contains(&status));
+        Acceptance { known_as: self.known_as(to), provider_id, held }
+    }
+
+    /// Returns the provider's other names of the recipient, beside the one that was used.
+    fn known_as(&self, to: &PartyId) -> PartyNames {
+        let Some(contacts) = self.contacts.map(json::readable) else {
+            return PartyNames::default();
+        };
+        let phone = contacts[0]["wa_id"].as_str().and_then(body::phone);
+        let user_id = contacts[0]["user_id"].as_str().and_then(|id| id.parse().ok());
+        PartyNames {
+            phone: phone.filter(|phone| to.phone() != Some(*phone)),
+            user_id: user_id.filter(|id| to.user_id() != Some(id)),
+        }
+    }
+}
+
 /// The body of a refusal.
 #[derive(Deserialize)]
-pub(super) struct Refusal {
-    pub(super) error: ErrorBody,
+pub(super) struct RefusalBody {
+    pub(super) error: ProviderError,
 }
 
 /// An error in the provider's form.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ErrorBody {
+pub(super) struct ProviderError {
     code: Option<u32>,
     message: Option<String>,
     title: Option<String>,
     error_data: Option<ErrorData>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ErrorData {
-    details: Option<String>,
-}
-
-impl ErrorBody {
+impl ProviderError {
     /// Returns the provider's name for the error, cut to the stored length.
     pub(super) fn title(&self) -> Option<Box<str>> {
         self.title.as_ref().map(|title| title.chars().take(DETAILS_CHARS_MAX).collect())
@@ -201,6 +239,12 @@ impl ErrorBody {
     }
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ErrorData {
+    details: Option<String>,
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
@@ -209,12 +253,12 @@ mod tests {
 
     use super::*;
 
-    fn answer(status: u16, body: &str) -> Answer {
-        Answer { status, retry_after: None, body: Bytes::from(body.to_owned()) }
+    fn answer(status: u16, body: &str) -> HttpAnswer {
+        HttpAnswer { status, retry_after: None, body: Bytes::from(body.to_owned()) }
     }
 
     /// Returns the outcome of an answer for a message to +15551234567.
-    fn outcome(answer: &Answer) -> AttemptOutcome {
+    fn outcome(answer: &HttpAnswer) -> AttemptOutcome {
         super::outcome(answer, &"+15551234567".parse().unwrap())
     }
 
@@ -275,7 +319,7 @@ mod tests {
         assert_eq!(refused(400, 131_057), maintenance);
         let wait = Some(Duration::from_secs(7));
         let body = r#"{"error":{"code":130429}}"#;
-        let asked = Answer { retry_after: wait, ..answer(429, body) };
+        let asked = HttpAnswer { retry_after: wait, ..answer(429, body) };
         let throttled = AttemptOutcome::Throttled { scope: Throttle::Number, after: wait };
         assert_eq!(outcome(&asked), throttled);
     }
@@ -349,10 +393,10 @@ mod tests {
 
     #[test]
     fn an_explanation_is_kept_short() {
-        let error = ErrorBody { message: Some("é".repeat(900)), ..Default::default() };
+        let error = ProviderError { message: Some("é".repeat(900)), ..Default::default() };
         assert_eq!(failure(&error).details.chars().count(), DETAILS_CHARS_MAX);
         assert_eq!(failure(&error).class, FailureClass::Permanent);
-        let of = |code| failure(&ErrorBody { code: Some(code), ..Default::default() }).class;
+        let of = |code| failure(&ProviderError { code: Some(code), ..Default::default() }).class;
         assert_eq!(of(139_999), FailureClass::Unrecognized);
         assert_eq!([of(130_429), of(131_016)], [FailureClass::Permanent; 2], "too late to retry");
     }
@@ -369,7 +413,7 @@ mod tests {
         fuzzer.for_each(|script: &[u8]| {
             let body = Bytes::from(edited(&examples, script));
             for status in [200, 400, 429, 503] {
-                let answer = Answer { status, retry_after: None, body: body.clone() };
+                let answer = HttpAnswer { status, retry_after: None, body: body.clone() };
                 let outcome = outcome(&answer);
                 // Only an answer with status 200 may count as a success.
                 let is_sent = matches!(outcome, AttemptOutcome::Sent | AttemptOutcome::SentAs(_));

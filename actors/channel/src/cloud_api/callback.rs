@@ -5,25 +5,24 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
+use postrider_domain::contact::NAME_CHARS_MAX;
+use postrider_domain::template::{TemplateName, TemplateQuality};
+use postrider_domain::{PartyId, PartyNames, Phone, Timestamp, UserId, printable};
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
+use super::answer::{ProviderError, failure};
+use super::items::PassedOver;
+use super::{CloudApiNumber, ProviderId, body};
 use crate::Failure;
 use crate::callback::{
     ChannelFault, IdentityChange, IgnoredReason, Inbound, InboundMedia, MarketingChoice, Progress,
     REFERRAL_CHARS_MAX, Referral, StatusUpdate, TemplateNews, TemplateUpdate, WORD_CHARS_MAX,
 };
-use postrider_domain::contact::NAME_CHARS_MAX;
-use postrider_domain::printable;
-use postrider_domain::template::{TemplateName, TemplateQuality};
-use postrider_domain::{PartyId, PartyNames, Phone, Timestamp, UserId};
 
-use super::answer::{ErrorBody, failure};
-use super::items::PassedOver;
-use super::templates::rejected_reason;
-use super::{CloudApiNumber, ProviderId, body};
+pub use content::{MessageObject, read_object};
 
 /// The maximum number of bytes of a provider's id, or of a template's name.
 const ID_BYTES_MAX: usize = 512;
@@ -31,13 +30,10 @@ const ID_BYTES_MAX: usize = 512;
 const MIME_TYPE_BYTES_MAX: usize = 127;
 /// Fractions of seconds are read below this: the year 9999.
 const SECONDS_MAX: f64 = 253_402_300_800.0;
-/// What a file is that the provider gives no good type of.
+/// The type of a file for which the provider gives no good one.
 pub(super) const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 mod content;
-mod line;
-
-pub use content::{MessageObject, read_object};
 
 impl CloudApiNumber {
     /// Returns whether this is the number's verify token. It is compared in constant time.
@@ -154,7 +150,7 @@ fn user_id(value: &Value) -> Option<UserId> {
 }
 
 /// Returns the reason why a report on a message is ignored.
-pub(super) fn why_no_status(value: &Value) -> PassedOver {
+pub(super) fn ignored_status_reason(value: &Value) -> PassedOver {
     let opaque = value["biz_opaque_callback_data"].as_str();
     let words = ["sent", "delivered", "read", "played", "failed"];
     match value["status"].as_str() {
@@ -166,7 +162,7 @@ pub(super) fn why_no_status(value: &Value) -> PassedOver {
 }
 
 /// Returns the reason why a notice of the provider is ignored.
-pub(super) fn why_no_change(value: &Value) -> PassedOver {
+pub(super) fn ignored_change_reason(value: &Value) -> PassedOver {
     match value["system"]["type"].as_str() {
         Some("customer_identity_changed") => None,
         Some("user_changed_number" | "user_changed_user_id") | None => {
@@ -177,14 +173,14 @@ pub(super) fn why_no_change(value: &Value) -> PassedOver {
 }
 
 /// Returns the reason why a message is ignored.
-pub(super) fn why_no_message(value: &Value, contacts: &[Value]) -> PassedOver {
+pub(super) fn ignored_message_reason(value: &Value, contacts: &[Value]) -> PassedOver {
     let (from, user, _) = sender(value, contacts);
     let is_nobodys = value.is_object() && from.is_none() && user.is_none();
     Some(if is_nobodys { IgnoredReason::NoSender } else { IgnoredReason::Unreadable })
 }
 
 fn failure_of(errors: &Value) -> Failure {
-    let first = items(errors).next().map(ErrorBody::deserialize);
+    let first = items(errors).next().map(ProviderError::deserialize);
     failure(&first.and_then(Result::ok).unwrap_or_default())
 }
 
@@ -227,7 +223,7 @@ pub(super) fn forwarded_change(value: &Value) -> Option<IdentityChange> {
 
 /// Parses an error that concerns no message.
 pub(super) fn channel_fault(value: &Value) -> Option<ChannelFault> {
-    let error = ErrorBody::deserialize(value).ok()?;
+    let error = ProviderError::deserialize(value).ok()?;
     Some(ChannelFault { failure: failure(&error), title: error.title(), of_account: false })
 }
 
@@ -280,8 +276,8 @@ pub(super) fn inbound(value: &Value, contacts: &[Value]) -> Option<Inbound> {
             .filter(|name| !name.is_empty()),
         name: writer.and_then(|writer| name(&writer["profile"]["name"])),
         kind: text_of(&value["type"], WORD_CHARS_MAX)?,
-        text: line::words(value).unwrap_or_default(),
-        line: line::line(value).unwrap_or_default(),
+        text: content::words(value).unwrap_or_default(),
+        line: content::line(value).unwrap_or_default(),
         at: timestamp(&value["timestamp"])?,
         referral: referral(&value["referral"]),
         media: media(value),
@@ -364,6 +360,12 @@ pub(super) fn template(field: &str, value: &Value) -> Option<TemplateUpdate> {
         },
         news,
     })
+}
+
+/// Returns the provider's word for the reason of a rejection; `NONE` is no reason.
+pub(super) fn rejected_reason(value: &Value) -> Option<Box<str>> {
+    let word = value.as_str().filter(|word| !word.is_empty() && *word != "NONE")?;
+    Some(word.chars().take(WORD_CHARS_MAX).collect::<String>().into())
 }
 
 /// Parses the category that a template has or will have; `None` if neither is known.

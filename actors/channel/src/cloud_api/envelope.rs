@@ -4,18 +4,15 @@
 
 use std::collections::BTreeSet;
 
+use postrider_domain::{Phone, json};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use postrider_domain::{Phone, json};
-
-use crate::callback::{Callback, IgnoredReason};
-
-use super::account_news::{self, ACCOUNT_FIELDS};
 use super::callback;
 use super::items::{FieldNumber, ItemCounts};
-use super::number_news::{self, NUMBER_FIELDS};
+use super::news::{self, ACCOUNT_FIELDS, NUMBER_FIELDS};
+use crate::callback::{Callback, IgnoredReason};
 
 /// A part of a callback.
 ///
@@ -61,14 +58,14 @@ impl About {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Body<'a> {
+struct CallbackBody<'a> {
     #[serde(borrow)]
     entry: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Entry<'a> {
+struct AccountEntry<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -77,7 +74,7 @@ struct Entry<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Change<'a> {
+struct FieldChange<'a> {
     #[serde(borrow)]
     field: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -86,7 +83,7 @@ struct Change<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Report<'a> {
+struct MessagesValue<'a> {
     #[serde(borrow)]
     metadata: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -109,10 +106,10 @@ pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
     let raw = json::mended(raw);
     let body: &RawValue = serde_json::from_slice(&raw).ok()?;
     let mut parts = Vec::new();
-    for entry in items(parsed::<Body<'_>>(Some(body)).entry) {
-        let entry: Entry<'_> = parsed(Some(entry));
+    for entry in items(parsed::<CallbackBody<'_>>(Some(body)).entry) {
+        let entry: AccountEntry<'_> = parsed(Some(entry));
         for change in items(entry.changes) {
-            let Change { field, value } = parsed(Some(change));
+            let FieldChange { field, value } = parsed(Some(change));
             let field = read_value(field);
             match field.as_str().unwrap_or_default() {
                 field @ ("messages" | "user_preferences") => {
@@ -161,11 +158,13 @@ pub fn numbers_of(raw: &[u8]) -> Option<BTreeSet<Box<str>>> {
     let raw = json::mended(raw);
     let body: &RawValue = serde_json::from_slice(&raw).ok()?;
     let mut numbers = BTreeSet::new();
-    for entry in items(parsed::<Body<'_>>(Some(body)).entry) {
-        for change in items(parsed::<Entry<'_>>(Some(entry)).changes) {
-            let Change { field, value } = parsed(Some(change));
+    for entry in items(parsed::<CallbackBody<'_>>(Some(body)).entry) {
+        for change in items(parsed::<AccountEntry<'_>>(Some(entry)).changes) {
+            let FieldChange { field, value } = parsed(Some(change));
             let metadata = match read_value(field).as_str()? {
-                "messages" | "user_preferences" => read_value(parsed::<Report<'_>>(value).metadata),
+                "messages" | "user_preferences" => {
+                    read_value(parsed::<MessagesValue<'_>>(value).metadata)
+                }
                 "user_id_update" => read_value(value)["metadata"].clone(),
                 _ => return None,
             };
@@ -187,10 +186,10 @@ fn number(
     let about = match field {
         "business_capability_update" => About::Account(of),
         "smb_message_echoes" => about(account, parsed(value)),
-        _ => About::Phone { account: of, phone: number_news::phone(&change) },
+        _ => About::Phone { account: of, phone: news::changed_phone(&change) },
     };
     let mut tally = counts.tally(field);
-    let facts = tally.take(number_news::facts(field, &change)).into_iter().collect();
+    let facts = tally.take(news::number_news(field, &change)).into_iter().collect();
     let ignored = tally.ignored();
     Part {
         about,
@@ -208,22 +207,22 @@ fn account(
 ) -> Part {
     let change = read_value(value);
     let of = read_value(account).as_str().map(Into::into);
-    let about = match account_news::alerted_number(&change) {
+    let about = match news::alerted_number(&change) {
         Some(number) => About::Number(Some(number)),
         None if field == "security" => {
-            About::Phone { account: of, phone: number_news::phone(&change) }
+            About::Phone { account: of, phone: news::changed_phone(&change) }
         }
         None => About::Account(of),
     };
     let mut tally = counts.tally(field);
-    let errors = tally.take(account_news::news(field, &change)).into_iter().collect();
+    let errors = tally.take(news::account_news(field, &change)).into_iter().collect();
     let ignored = tally.ignored();
     let callback = Callback { errors, ignored, ..Callback::default() };
     Part { about, callback, parsed: tally.parsed() }
 }
 
 /// Returns the number that a change of an unknown field names, else the account.
-fn about(account: Option<&RawValue>, report: Report<'_>) -> About {
+fn about(account: Option<&RawValue>, report: MessagesValue<'_>) -> About {
     let number = read_value(report.metadata)["phone_number_id"].as_str().map(Box::from);
     match number {
         Some(number) => About::Number(Some(number)),
@@ -231,23 +230,25 @@ fn about(account: Option<&RawValue>, report: Report<'_>) -> About {
     }
 }
 
-fn messages(field: &str, report: Report<'_>, counts: &ItemCounts) -> Part {
+fn messages(field: &str, report: MessagesValue<'_>, counts: &ItemCounts) -> Part {
     let values = |list| items(list).map(json::readable);
     let of = read_value(report.metadata)["phone_number_id"].as_str().map(Into::into);
     let contacts: Vec<_> = values(report.contacts).collect();
     let (mut callback, mut tally) = (Callback::default(), counts.tally(field));
     for status in values(report.statuses) {
-        let status = callback::status(&status).ok_or_else(|| callback::why_no_status(&status));
+        let status =
+            callback::status(&status).ok_or_else(|| callback::ignored_status_reason(&status));
         callback.statuses.extend(tally.take(status));
     }
     for message in values(report.messages) {
         if callback::is_notice(&message) {
             let change = callback::identity_change(&message);
-            let change = change.ok_or_else(|| callback::why_no_change(&message));
+            let change = change.ok_or_else(|| callback::ignored_change_reason(&message));
             callback.identity_changes.extend(tally.take(change));
         } else {
             let inbound = callback::inbound(&message, &contacts);
-            let inbound = inbound.ok_or_else(|| callback::why_no_message(&message, &contacts));
+            let inbound =
+                inbound.ok_or_else(|| callback::ignored_message_reason(&message, &contacts));
             callback.inbound.extend(tally.take(inbound));
         }
     }

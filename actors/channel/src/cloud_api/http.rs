@@ -1,39 +1,40 @@
 //! The HTTP client of the provider, whose connections all numbers share.
+//!
+//! The body of a request records when a connection takes it: until then the provider certainly has
+//! not acted on the request.
 
 use std::borrow::Cow;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
-use http_body::Body;
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use postrider_domain::json;
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 use tokio::sync::mpsc;
 
-use postrider_domain::json;
-
 use super::CloudApiOptions;
-use super::payload::{Form, Payload};
 
 /// The maximum age of an idle connection.
 ///
 /// It is less than a provider's own idle timeout, because a request on a closing connection may get
 /// lost.
 const IDLE_MAX: Duration = Duration::from_secs(30);
-
 /// The longest wait that a provider may ask for; a longer one is shortened to this.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
-
 /// The minimum rate of a large body, in bytes per second.
 const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
-
 const NAME: HeaderValue = HeaderValue::from_static("postrider");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -45,7 +46,7 @@ pub(super) struct Http {
 
 /// A response, read to its end or to the given bound.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     pub(super) status: u16,
     /// The header `Retry-After`, bounded.
     pub(super) retry_after: Option<Duration>,
@@ -120,7 +121,7 @@ impl Http {
         authorization: HeaderValue,
         body: Vec<u8>,
         answer_bytes_max: usize,
-    ) -> Result<Answer, NoAnswer> {
+    ) -> Result<HttpAnswer, NoAnswer> {
         let payload = Payload::of(Bytes::from(body));
         self.call((Method::POST, uri), authorization, JSON, payload, answer_bytes_max).await
     }
@@ -131,7 +132,7 @@ impl Http {
         uri: Uri,
         authorization: HeaderValue,
         answer_bytes_max: usize,
-    ) -> Result<Answer, NoAnswer> {
+    ) -> Result<HttpAnswer, NoAnswer> {
         let payload = Payload::of(Bytes::new());
         self.call((Method::GET, uri), authorization, JSON, payload, answer_bytes_max).await
     }
@@ -141,9 +142,9 @@ impl Http {
         &self,
         uri: Uri,
         authorization: HeaderValue,
-        form: Form,
+        form: UploadForm,
         answer_bytes_max: usize,
-    ) -> Result<Answer, NoAnswer> {
+    ) -> Result<HttpAnswer, NoAnswer> {
         let (content_type, payload) = Payload::of_form(form);
         self.call((Method::POST, uri), authorization, content_type, payload, answer_bytes_max).await
     }
@@ -183,7 +184,7 @@ impl Http {
         content_type: HeaderValue,
         payload: Payload,
         answer_bytes_max: usize,
-    ) -> Result<Answer, NoAnswer> {
+    ) -> Result<HttpAnswer, NoAnswer> {
         let claim = payload.claim();
         // A large body takes longer.
         let timeout = self.timeout + Duration::from_secs(payload.left() / BYTES_PER_SECOND_MIN);
@@ -199,7 +200,7 @@ impl Http {
             let body = read(body, answer_bytes_max).await.ok_or("the answer is not whole")?;
             let body = as_text(body);
             let retry_after = retry_after(&parts.headers);
-            Ok::<_, Box<str>>(Answer { status: parts.status.as_u16(), retry_after, body })
+            Ok::<_, Box<str>>(HttpAnswer { status: parts.status.as_u16(), retry_after, body })
         };
         // The timeout covers everything from connecting to the last byte of the response.
         match tokio::time::timeout(timeout, answered).await {
@@ -266,6 +267,126 @@ async fn hand_on<B: Body<Data = Bytes, Error: std::error::Error> + Unpin>(
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
+}
+
+/// A request's body.
+///
+/// It records when a connection takes it: before that, the provider cannot have acted on the
+/// request.
+pub(super) struct Payload {
+    bytes: Option<Bytes>,
+    /// The parts that follow `bytes`. The next field is sent last.
+    parts: Option<mpsc::Receiver<Bytes>>,
+    after: Option<Bytes>,
+    /// The number of bytes that are still to be sent.
+    left: u64,
+    claim: Arc<RequestClaim>,
+}
+
+impl Payload {
+    pub(super) fn of(bytes: Bytes) -> Self {
+        let left = bytes.len() as u64;
+        Self { bytes: Some(bytes), parts: None, after: None, left, claim: Arc::default() }
+    }
+
+    /// Returns the body of a form, and its type.
+    pub(super) fn of_form(form: UploadForm) -> (HeaderValue, Self) {
+        let UploadForm { content_type, before, parts, length, after } = form;
+        let left = length + (before.len() + after.len()) as u64;
+        let (parts, after) = (Some(parts), Some(after));
+        (content_type, Self { parts, after, left, ..Self::of(before) })
+    }
+
+    /// Returns the claim on the request.
+    pub(super) fn claim(&self) -> Arc<RequestClaim> {
+        Arc::clone(&self.claim)
+    }
+
+    /// Returns its length in bytes.
+    pub(super) const fn left(&self) -> u64 {
+        self.left
+    }
+}
+
+impl Body for Payload {
+    type Data = Bytes;
+    type Error = Withdrawn;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let next = match self.bytes.take() {
+            Some(_) if !self.claim.take() => return Poll::Ready(Some(Err(Withdrawn))),
+            Some(first) => Some(first),
+            None => match &mut self.parts {
+                Some(parts) => ready!(parts.poll_recv(context)),
+                None => None,
+            },
+        };
+        let next = next.or_else(|| {
+            self.parts = None;
+            self.after.take()
+        });
+        self.left = self.left.saturating_sub(next.as_ref().map_or(0, |bytes| bytes.len() as u64));
+        Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+/// The error of a request that was withdrawn before a connection took it.
+#[derive(Debug, thiserror::Error)]
+#[error("the request was withdrawn")]
+pub(super) struct Withdrawn;
+
+/// The owner of a request: the caller, or a connection. It changes once.
+///
+/// A connection runs on a separate thread. It may take a request at the moment in which the
+/// caller's time is over. So each of them must learn that the other was first: a request that
+/// leaves after it was reported as not written is sent twice.
+#[derive(Default)]
+pub(super) struct RequestClaim(AtomicU8);
+
+impl RequestClaim {
+    const FREE: u8 = 0;
+    const TAKEN: u8 = 1;
+    const WITHDRAWN: u8 = 2;
+
+    /// Takes the request for a connection. `false`: it was withdrawn, and must not be written.
+    fn take(&self) -> bool {
+        self.settle(Self::TAKEN)
+    }
+
+    /// Withdraws the request. `false`: a connection has taken it, so it may have been written.
+    pub(super) fn withdraw(&self) -> bool {
+        self.settle(Self::WITHDRAWN)
+    }
+
+    /// Sets the owner, and returns whether the request was free.
+    fn settle(&self, now: u8) -> bool {
+        self.0.compare_exchange(Self::FREE, now, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// A form whose last field is a file.
+pub(super) struct UploadForm {
+    /// Its type, which names the boundary between the fields.
+    pub(super) content_type: HeaderValue,
+    /// The bytes before the file.
+    pub(super) before: Bytes,
+    /// The file.
+    pub(super) parts: mpsc::Receiver<Bytes>,
+    /// Its length in bytes.
+    pub(super) length: u64,
+    /// The bytes after the file.
+    pub(super) after: Bytes,
 }
 
 #[cfg(test)]
@@ -379,5 +500,19 @@ mod tests {
         let http = http(Duration::from_millis(200));
         let answered = http.post(uri, TOKEN, b"{}".to_vec(), 100).await;
         assert!(answered.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_request_that_was_withdrawn_is_not_written_afterwards() {
+        for withdrawn in [false, true] {
+            let claim = Arc::new(RequestClaim::default());
+            assert!(!withdrawn || claim.withdraw());
+            let mut payload = Payload::of(Bytes::from_static(b"{}"));
+            payload.claim = Arc::clone(&claim);
+            // The body is read as by a connection, which is on its own thread.
+            let written = payload.collect().await.map(http_body_util::Collected::to_bytes);
+            assert_eq!(written.is_err(), withdrawn);
+            assert!(!claim.withdraw(), "it has changed hands");
+        }
     }
 }

@@ -94,14 +94,14 @@ impl FieldTimes {
 /// Counts the items of one change of a field.
 ///
 /// Parsed items are counted later, once their addressee is known.
-pub(super) struct Tally<'a> {
+pub(super) struct FieldTally<'a> {
     counts: &'a ItemCounts,
     field: FieldNumber,
     parsed: u64,
     ignored: Vec<IgnoredItems>,
 }
 
-impl Tally<'_> {
+impl FieldTally<'_> {
     /// Counts an item. Returns it if it can be parsed.
     pub(super) fn take<T>(&mut self, item: Result<T, PassedOver>) -> Option<T> {
         match item {
@@ -143,9 +143,9 @@ impl Tally<'_> {
 
 impl ItemCounts {
     /// Starts to count the items of a change of this field.
-    pub(super) fn tally(&self, field: &str) -> Tally<'_> {
+    pub(super) fn tally(&self, field: &str) -> FieldTally<'_> {
         let of = FIELDS.iter().position(|known| *known == field).unwrap_or(FIELDS.len() - 1);
-        Tally { counts: self, field: FieldNumber(of), parsed: 0, ignored: Vec::new() }
+        FieldTally { counts: self, field: FieldNumber(of), parsed: 0, ignored: Vec::new() }
     }
 
     /// Counts items of a field.

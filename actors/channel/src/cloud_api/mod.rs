@@ -1,20 +1,14 @@
 //! The client of the Cloud API, which sends messages, lists templates and parses callbacks.
 
-mod acceptance;
-mod account_news;
 mod answer;
 mod body;
 mod callback;
-mod checkup;
-mod download;
 pub mod envelope;
+mod files;
 mod http;
 pub mod items;
-mod number_news;
-mod payload;
-mod reading;
-mod templates;
-mod upload;
+mod news;
+mod queries;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,26 +18,22 @@ use std::time::Duration;
 use ::http::{HeaderValue, Uri};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use postrider_domain::Timestamp;
+use postrider_runtime::{Clock, Secret};
 use rustls::pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
-use postrider_domain::Timestamp;
-use postrider_runtime::{Clock, Secret};
-
+use self::envelope::About;
+use self::http::{Http, HttpAnswer, NoAnswer};
 use super::{AttemptOutcome, Channel, Outbound, Sending, Trouble};
 
-use self::envelope::About;
-use self::http::{Http, NoAnswer};
-
 pub use self::callback::{MessageObject, identity_change, read_object};
-pub use self::checkup::{Checkup, NumberReport};
-pub use self::download::{DownloadError, Said};
+pub use self::files::{DownloadError, Said, UploadError, UploadedFile};
 pub use self::http::TlsError;
-pub use self::reading::NotMarked;
-pub use self::upload::{UploadError, UploadedFile};
-pub use templates::{ListError, ListedTemplate};
+pub use self::queries::{Checkup, ListError, ListedTemplate, NumberReport};
 
 /// The maximum number of bytes of a response that are read.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -240,9 +230,7 @@ impl CloudApiNumber {
             About::Account(id) => id.as_deref().is_none_or(|id| id == self.account_id.as_str()),
         }
     }
-}
 
-impl CloudApiNumber {
     /// Marks a message of a contact as read, with all before it.
     ///
     /// If `typing` is set, the contact sees a typing indicator until an answer arrives or for 25
@@ -251,7 +239,18 @@ impl CloudApiNumber {
     /// # Errors
     /// [`NotMarked`]: the provider refused it, or cannot be reached.
     pub async fn mark_read(&self, message: &str, typing: bool) -> Result<(), NotMarked> {
-        reading::mark(self, message, typing).await
+        let mut body =
+            json!({"messaging_product": "whatsapp", "status": "read", "message_id": message});
+        if typing {
+            body["typing_indicator"] = json!({"type": "text"});
+        }
+        let (uri, authorization) = (self.messages.clone(), self.authorization.clone());
+        let body = body.to_string().into_bytes();
+        match self.http.post(uri, authorization, body, ANSWER_BYTES_MAX).await {
+            Ok(HttpAnswer { status: 200..300, .. }) => Ok(()),
+            Ok(answer) => Err(NotMarked(answer::trouble(&answer).cause)),
+            Err(error) => Err(NotMarked(error.to_string().into())),
+        }
     }
 
     /// Returns the provider's report on the number.
@@ -259,7 +258,7 @@ impl CloudApiNumber {
     /// Within half a minute the provider is not asked again: the last answer is returned, with its
     /// time.
     pub async fn checkup(&self, clock: &Clock) -> Checkup {
-        checkup::checkup(self, clock).await
+        queries::checkup(self, clock).await
     }
 
     /// Uploads a file, and returns the provider's id of it, which is valid only for this number.
@@ -267,7 +266,7 @@ impl CloudApiNumber {
     /// # Errors
     /// [`UploadError`]: the provider refuses the file, or did not accept it now.
     pub async fn upload(&self, file: UploadedFile) -> Result<Box<str>, UploadError> {
-        upload::upload(self, file).await
+        files::upload(self, file).await
     }
 
     /// Downloads a file of at most `bytes_max` bytes.
@@ -284,14 +283,7 @@ impl CloudApiNumber {
         bytes_max: u64,
         parts: mpsc::Sender<Bytes>,
     ) -> Result<Said, DownloadError> {
-        download::download(self, id, bytes_max, parts).await
-    }
-}
-
-impl fmt::Debug for CloudApiNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("CloudApiNumber");
-        shown.field("phone_number_id", &self.phone_number_id).finish_non_exhaustive()
+        files::download(self, id, bytes_max, parts).await
     }
 }
 
@@ -322,6 +314,18 @@ impl Channel for CloudApiNumber {
         self.trouble.lock().clone()
     }
 }
+
+impl fmt::Debug for CloudApiNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CloudApiNumber");
+        shown.field("phone_number_id", &self.phone_number_id).finish_non_exhaustive()
+    }
+}
+
+/// The error of a mark that the provider did not accept, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the channel did not take it: {0}")]
+pub struct NotMarked(Box<str>);
 
 #[cfg(test)]
 mod tests {

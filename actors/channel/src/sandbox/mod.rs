@@ -1,8 +1,8 @@
 //! The sandbox: a channel that stores messages instead of sending them.
 //!
-//! Codes can be read and every outcome can be tried, without an account and without cost.
+//! Codes can be read and every outcome can be tried, without an account and without cost. Codes by
+//! SMS and mail arrive here too, instead of through a number.
 
-mod codes;
 mod reports;
 mod thread;
 
@@ -12,20 +12,21 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use hashbrown::HashMap;
-use tokio::sync::Notify;
-
 use postrider_domain::event::chain::OtpChannel;
 use postrider_domain::{
-    MediaId, MessageContent, MessageId, OtpCode, PartyId, Phone, Timestamp, WorkspaceId,
+    MediaId, MessageContent, MessageId, NumberId, OtpCode, PartyId, Phone, RequestId, Timestamp,
+    WorkspaceId,
 };
 use postrider_runtime::clock::Clock;
+use tokio::sync::Notify;
 
-use super::{
-    Acceptance, AttemptOutcome, Channel, Content, Failure, Outbound, RenderedContent, Sending,
+use crate::{
+    Acceptance, AttemptOutcome, Channel, Content, Failure, Origin, Outbound, RenderedContent,
+    Sending,
 };
-pub use codes::{SandboxCode, deliver_code, script_codes, take_code};
-pub use reports::{AutoDeliver, DueReports};
-pub use thread::{SandboxPhone, SandboxStatus, SentThrough, ThreadMessage, WrittenByCustomer};
+
+pub use reports::{AutoDeliver, DueReports, SandboxStatus, SentThrough};
+pub use thread::{SandboxPhone, ThreadMessage, WrittenByCustomer};
 
 /// The maximum number of scripts of one workspace; more are ignored.
 const SCRIPTS_MAX: usize = 10_000;
@@ -84,6 +85,31 @@ impl std::fmt::Debug for SandboxMessage {
     }
 }
 
+/// A code to deliver by SMS or mail. Its `Debug` hides the text and the code.
+#[derive(Clone)]
+pub struct SandboxCode {
+    /// The request.
+    pub request: RequestId,
+    /// The number of the attempt within the request.
+    pub number: u8,
+    /// The channel.
+    pub channel: OtpChannel,
+    /// The phone of the recipient.
+    pub phone: Phone,
+    /// The address of a mail.
+    pub email: Option<String>,
+    /// The text of the message.
+    pub text: String,
+    /// The code.
+    pub code: OtpCode,
+}
+
+impl std::fmt::Debug for SandboxCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SandboxCode").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
 /// The sandbox of one engine, with a mailbox for each workspace.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -92,54 +118,6 @@ pub struct Sandbox {
     clock: Clock,
     /// Notified when reports are due.
     due: Arc<Notify>,
-}
-
-#[derive(Debug, Default)]
-struct Mailbox {
-    /// The delivered messages, oldest first.
-    delivered: VecDeque<Delivered>,
-    /// The scripts by phone; the script for all phones is under `None`.
-    scripts: HashMap<Option<Phone>, Script>,
-    /// The scripts of codes by SMS and mail, by channel and phone.
-    code_scripts: HashMap<(OtpChannel, Option<Phone>), Script>,
-    /// Codes of chains whose delivery must be reported.
-    chained: Vec<(MessageId, SentThrough)>,
-    /// The place of the next message.
-    next_place: u64,
-    /// The automatic report on each message.
-    auto_deliver: AutoDeliver,
-    /// The place before which no message has such a report due.
-    reported: u64,
-}
-
-/// A delivered message, stored compactly: its text is made when it is read.
-#[derive(Debug)]
-struct Delivered {
-    message_id: MessageId,
-    to: PartyId,
-    content: DeliveredContent,
-    at: Timestamp,
-    place: u64,
-    status: SandboxStatus,
-    /// The number and the origin of the message; `None` if a customer wrote it.
-    through: Option<SentThrough>,
-}
-
-#[derive(Debug)]
-enum DeliveredContent {
-    Otp(OtpCode),
-    /// A code over another channel, with its text and the address of a mail.
-    Code(OtpChannel, OtpCode, Box<str>, Option<Box<str>>),
-    Message(Arc<RenderedContent>),
-    /// A message that a customer wrote.
-    Written(WrittenByCustomer),
-}
-
-#[derive(Debug)]
-struct Script {
-    outcome: ScriptedOutcome,
-    /// The number of further messages to which it applies; `None` until it is replaced.
-    times: Option<u32>,
 }
 
 impl Sandbox {
@@ -195,6 +173,27 @@ impl Sandbox {
         }
     }
 
+    /// Returns the scripts, that for all phones first, with the number of messages.
+    #[must_use]
+    pub fn scripts(
+        &self,
+        workspace: &WorkspaceId,
+    ) -> Vec<(Option<Phone>, ScriptedOutcome, Option<u32>)> {
+        let Some(mailbox) = self.mailboxes.get(workspace) else { return Vec::new() };
+        let scripts = mailbox.scripts.iter();
+        let mut all: Vec<_> = scripts.map(|(to, it)| (*to, it.outcome, it.times)).collect();
+        all.sort_unstable_by_key(|(to, ..)| to.map(|to| to.to_string()));
+        all
+    }
+
+    /// Removes all scripts.
+    pub fn forget_scripts(&self, workspace: &WorkspaceId) {
+        self.with_mailbox(workspace, |mailbox| {
+            mailbox.scripts.clear();
+            mailbox.code_scripts.clear();
+        });
+    }
+
     /// Applies the script to a message, and returns the script's outcome.
     fn take(&self, message: &Outbound) -> ScriptedOutcome {
         let next = |mailbox: &mut Mailbox| mailbox.next_outcome(message.to.phone());
@@ -239,6 +238,118 @@ impl Sandbox {
     }
 }
 
+/// Scripts the outcome of codes by SMS or mail to one phone, or to all if `to` is `None`.
+///
+/// It works like [`script`](Sandbox::script) for messages through a number.
+pub fn script_codes(
+    sandbox: &Sandbox,
+    workspace: &WorkspaceId,
+    channel: OtpChannel,
+    to: Option<Phone>,
+    outcome: ScriptedOutcome,
+    times: Option<u32>,
+) {
+    sandbox.with_mailbox(workspace, |mailbox| {
+        mailbox.code_scripts.remove(&(channel, to));
+        if mailbox.code_scripts.len() < SCRIPTS_MAX {
+            mailbox.code_scripts.insert((channel, to), Script { outcome, times });
+        }
+    });
+}
+
+/// Applies the script to a code, and returns the script's outcome.
+///
+/// The caller must deliver a slow code later.
+pub fn take_code(sandbox: &Sandbox, workspace: &WorkspaceId, code: SandboxCode) -> ScriptedOutcome {
+    let (channel, phone) = (code.channel, code.phone);
+    let outcome =
+        sandbox.with_mailbox(workspace, |mailbox| mailbox.next_code_outcome(channel, phone));
+    if let ScriptedOutcome::Sent | ScriptedOutcome::Lost | ScriptedOutcome::Silent = outcome {
+        deliver_code(sandbox, workspace, code);
+    }
+    outcome
+}
+
+/// Delivers a code.
+pub fn deliver_code(sandbox: &Sandbox, workspace: &WorkspaceId, code: SandboxCode) {
+    let SandboxCode { request, number, channel, phone, email, text, code } = code;
+    let mut id = *request.as_bytes();
+    id[15] ^= number.saturating_sub(1);
+    let origin = Origin::Otp { request_id: request, number };
+    let through = SentThrough { number: NumberId::from_bytes([0; 16]), origin };
+    let delivered = Delivered {
+        message_id: MessageId::from_bytes(id),
+        to: phone.into(),
+        content: DeliveredContent::Code(channel, code, text.into(), email.map(Into::into)),
+        at: sandbox.clock.now(),
+        place: 0,
+        status: SandboxStatus::Sent,
+        through: Some(through),
+    };
+    sandbox.with_mailbox(workspace, |mailbox| mailbox.keep(delivered, sandbox.messages_kept));
+}
+
+/// The sandbox as a channel.
+#[derive(Debug, Clone)]
+pub struct SandboxChannel(pub Arc<Sandbox>);
+
+impl Channel for SandboxChannel {
+    fn send(&self, message: Outbound) -> Sending {
+        let sandbox = &self.0;
+        match sandbox.take(&message) {
+            ScriptedOutcome::Sent | ScriptedOutcome::Silent => {
+                Box::pin(std::future::ready(AttemptOutcome::Sent))
+            }
+            ScriptedOutcome::Failed { error_code } => {
+                let failure = Failure::permanent(Some(error_code));
+                Box::pin(std::future::ready(AttemptOutcome::Failed(failure)))
+            }
+            ScriptedOutcome::Unavailable => {
+                Box::pin(std::future::ready(AttemptOutcome::Retry { after: None }))
+            }
+            ScriptedOutcome::Held => {
+                let held = Acceptance { held: true, ..Acceptance::default() };
+                Box::pin(std::future::ready(AttemptOutcome::SentAs(held)))
+            }
+            ScriptedOutcome::Lost => Box::pin(std::future::ready(AttemptOutcome::Unknown)),
+            ScriptedOutcome::Slow => {
+                let sandbox = Arc::clone(sandbox);
+                Box::pin(async move {
+                    let due = sandbox.clock.now().plus(SLOW);
+                    sandbox.clock.sleep_until(due).await;
+                    sandbox.deliver(&message, true);
+                    AttemptOutcome::Sent
+                })
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    /// The delivered messages, oldest first.
+    delivered: VecDeque<Delivered>,
+    /// The scripts by phone; the script for all phones is under `None`.
+    scripts: HashMap<Option<Phone>, Script>,
+    /// The scripts of codes by SMS and mail, by channel and phone.
+    code_scripts: HashMap<(OtpChannel, Option<Phone>), Script>,
+    /// Codes of chains whose delivery must be reported.
+    chained: Vec<(MessageId, SentThrough)>,
+    /// The place of the next message.
+    next_place: u64,
+    /// The automatic report on each message.
+    auto_deliver: AutoDeliver,
+    /// The place before which no message has such a report due.
+    reported: u64,
+}
+
+#[derive(Debug)]
+struct Script {
+    outcome: ScriptedOutcome,
+    /// The number of further messages to which it applies; `None` until it is replaced.
+    times: Option<u32>,
+}
+
 impl Mailbox {
     fn deliver(&mut self, message: &Outbound, status: SandboxStatus, kept: usize, at: Timestamp) {
         let (message_id, to) = (message.message_id, message.to.clone());
@@ -275,6 +386,43 @@ impl Mailbox {
         }
         outcome
     }
+
+    fn next_code_outcome(&mut self, channel: OtpChannel, phone: Phone) -> ScriptedOutcome {
+        let own = (channel, Some(phone));
+        let key = if self.code_scripts.contains_key(&own) { own } else { (channel, None) };
+        let Some(script) = self.code_scripts.get_mut(&key) else { return ScriptedOutcome::Sent };
+        let outcome = script.outcome;
+        if let Some(times) = &mut script.times {
+            *times = times.saturating_sub(1);
+            if *times == 0 {
+                self.code_scripts.remove(&key);
+            }
+        }
+        outcome
+    }
+}
+
+/// A delivered message, stored compactly: its text is made when it is read.
+#[derive(Debug)]
+struct Delivered {
+    message_id: MessageId,
+    to: PartyId,
+    content: DeliveredContent,
+    at: Timestamp,
+    place: u64,
+    status: SandboxStatus,
+    /// The number and the origin of the message; `None` if a customer wrote it.
+    through: Option<SentThrough>,
+}
+
+#[derive(Debug)]
+enum DeliveredContent {
+    Otp(OtpCode),
+    /// A code over another channel, with its text and the address of a mail.
+    Code(OtpChannel, OtpCode, Box<str>, Option<Box<str>>),
+    Message(Arc<RenderedContent>),
+    /// A message that a customer wrote.
+    Written(WrittenByCustomer),
 }
 
 impl Delivered {
@@ -314,42 +462,6 @@ impl Delivered {
             channel,
             email,
             media,
-        }
-    }
-}
-
-/// The sandbox as a channel.
-#[derive(Debug, Clone)]
-pub struct SandboxChannel(pub Arc<Sandbox>);
-
-impl Channel for SandboxChannel {
-    fn send(&self, message: Outbound) -> Sending {
-        let sandbox = &self.0;
-        match sandbox.take(&message) {
-            ScriptedOutcome::Sent | ScriptedOutcome::Silent => {
-                Box::pin(std::future::ready(AttemptOutcome::Sent))
-            }
-            ScriptedOutcome::Failed { error_code } => {
-                let failure = Failure::permanent(Some(error_code));
-                Box::pin(std::future::ready(AttemptOutcome::Failed(failure)))
-            }
-            ScriptedOutcome::Unavailable => {
-                Box::pin(std::future::ready(AttemptOutcome::Retry { after: None }))
-            }
-            ScriptedOutcome::Held => {
-                let held = Acceptance { held: true, ..Acceptance::default() };
-                Box::pin(std::future::ready(AttemptOutcome::SentAs(held)))
-            }
-            ScriptedOutcome::Lost => Box::pin(std::future::ready(AttemptOutcome::Unknown)),
-            ScriptedOutcome::Slow => {
-                let sandbox = Arc::clone(sandbox);
-                Box::pin(async move {
-                    let due = sandbox.clock.now().plus(SLOW);
-                    sandbox.clock.sleep_until(due).await;
-                    sandbox.deliver(&message, true);
-                    AttemptOutcome::Sent
-                })
-            }
         }
     }
 }

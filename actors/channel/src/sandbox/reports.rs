@@ -1,13 +1,47 @@
-//! Reports on the messages that the sandbox delivered, on request or automatic.
+//! The reported states of the sandbox's messages, by reports on request and automatic ones.
 
 use std::sync::Arc;
 
-use postrider_domain::{MessageId, Timestamp, WorkspaceId};
+use hashbrown::HashSet;
+use postrider_domain::{MessageId, NumberId, Timestamp, WorkspaceId};
 use postrider_runtime::random;
 use tokio::sync::Notify;
 
-use super::{Mailbox, Sandbox, SandboxStatus, SentThrough};
+use super::{Mailbox, Sandbox};
+use crate::Origin;
 use crate::callback::{Progress, StatusUpdate};
+
+/// The reported state of a message of the sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SandboxStatus {
+    /// A customer wrote it.
+    Received,
+    /// The sandbox accepted it and holds it back.
+    Held,
+    /// The sandbox delivered it, and nothing was reported.
+    Sent,
+    /// It was reported to be on the phone.
+    Delivered,
+    /// It was reported to be read.
+    Read,
+    /// It was reported to have failed.
+    Failed,
+}
+
+impl SandboxStatus {
+    /// Returns the word for the state.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Held => "held",
+            Self::Sent => "sent",
+            Self::Delivered => "delivered",
+            Self::Read => "read",
+            Self::Failed => "failed",
+        }
+    }
+}
 
 /// The automatic report on each delivered message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,6 +80,25 @@ impl AutoDeliver {
     }
 }
 
+/// The facts of a delivered message that a report needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SentThrough {
+    /// The number through which it was sent.
+    pub number: NumberId,
+    /// The origin of the message.
+    pub origin: Origin,
+}
+
+impl SentThrough {
+    /// Creates a report in the form that a channel would use.
+    #[must_use]
+    pub fn report(&self, status: Progress, at: Timestamp) -> StatusUpdate {
+        let provider_id = format!("sandbox.{:020x}", random::unique()).into();
+        let origin = self.origin;
+        StatusUpdate { origin, provider_id, status, at, to: None, known_as: None, user_id: None }
+    }
+}
+
 /// Messages of one workspace that must be reported.
 #[derive(Debug)]
 pub struct DueReports {
@@ -59,34 +112,35 @@ pub struct DueReports {
     pub messages: Vec<(MessageId, SentThrough)>,
 }
 
-impl SentThrough {
-    /// Creates a report in the form that a channel would use.
-    #[must_use]
-    pub fn report(&self, status: Progress, at: Timestamp) -> StatusUpdate {
-        let provider_id = format!("sandbox.{:020x}", random::unique()).into();
-        let origin = self.origin;
-        StatusUpdate { origin, provider_id, status, at, to: None, known_as: None, user_id: None }
-    }
-}
-
-impl Mailbox {
-    /// Returns at most `limit` messages with a due report, and marks them as reported.
-    fn take_due(&mut self, limit: usize) -> Option<(AutoDeliver, Vec<(MessageId, SentThrough)>)> {
-        let from = self.delivered.partition_point(|it| it.place < self.reported);
-        let mut due = Vec::new();
-        for message in self.delivered.range(from..) {
-            if due.len() == limit {
-                break;
-            }
-            self.reported = message.place + 1;
-            let through = message.through.filter(|_| message.status != SandboxStatus::Held);
-            due.extend(through.map(|through| (message.message_id, through)));
-        }
-        (!due.is_empty()).then_some((self.auto_deliver, due))
-    }
-}
-
 impl Sandbox {
+    /// Returns the facts for a report on a delivered message; `None` if there is no such message.
+    #[must_use]
+    pub fn sent_through(&self, workspace: &WorkspaceId, id: MessageId) -> Option<SentThrough> {
+        let mailbox = self.mailboxes.get(workspace)?;
+        mailbox.delivered.iter().rev().find(|it| it.message_id == id)?.through
+    }
+
+    /// Stores the reported state of messages. A late report takes nothing back.
+    pub fn note_reported(
+        &self,
+        workspace: &WorkspaceId,
+        messages: impl IntoIterator<Item = MessageId>,
+        status: SandboxStatus,
+    ) {
+        let mut wanted: HashSet<_> = messages.into_iter().collect();
+        self.with_mailbox(workspace, |mailbox| {
+            // The messages are among the newest: one search from the end finds all of a burst.
+            for known in mailbox.delivered.iter_mut().rev() {
+                if wanted.is_empty() {
+                    break;
+                }
+                if wanted.remove(&known.message_id) && known.status != SandboxStatus::Read {
+                    known.status = status;
+                }
+            }
+        });
+    }
+
     /// Returns the automatic report on a workspace's messages.
     #[must_use]
     pub fn auto_deliver(&self, workspace: &WorkspaceId) -> AutoDeliver {
@@ -131,6 +185,23 @@ impl Sandbox {
             }
         }
         all
+    }
+}
+
+impl Mailbox {
+    /// Returns at most `limit` messages with a due report, and marks them as reported.
+    fn take_due(&mut self, limit: usize) -> Option<(AutoDeliver, Vec<(MessageId, SentThrough)>)> {
+        let from = self.delivered.partition_point(|it| it.place < self.reported);
+        let mut due = Vec::new();
+        for message in self.delivered.range(from..) {
+            if due.len() == limit {
+                break;
+            }
+            self.reported = message.place + 1;
+            let through = message.through.filter(|_| message.status != SandboxStatus::Held);
+            due.extend(through.map(|through| (message.message_id, through)));
+        }
+        (!due.is_empty()).then_some((self.auto_deliver, due))
     }
 }
 

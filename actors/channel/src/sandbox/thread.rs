@@ -1,43 +1,9 @@
-//! The screens of the sandbox's phones: threads in both directions, and the reported states.
+//! The screens of the sandbox's phones: threads in both directions.
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
+use postrider_domain::{MediaId, MessageId, Phone, WorkspaceId};
 
-use postrider_domain::{MediaId, MessageId, NumberId, Phone, WorkspaceId};
-
-use super::{Delivered, DeliveredContent, Sandbox, SandboxMessage, ScriptedOutcome};
-use crate::Origin;
-
-/// The reported state of a message of the sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SandboxStatus {
-    /// A customer wrote it.
-    Received,
-    /// The sandbox accepted it and holds it back.
-    Held,
-    /// The sandbox delivered it, and nothing was reported.
-    Sent,
-    /// It was reported to be on the phone.
-    Delivered,
-    /// It was reported to be read.
-    Read,
-    /// It was reported to have failed.
-    Failed,
-}
-
-impl SandboxStatus {
-    /// Returns the word for the state.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Received => "received",
-            Self::Held => "held",
-            Self::Sent => "sent",
-            Self::Delivered => "delivered",
-            Self::Read => "read",
-            Self::Failed => "failed",
-        }
-    }
-}
+use super::{Delivered, DeliveredContent, Sandbox, SandboxMessage, SandboxStatus};
 
 /// A message of a phone's thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,15 +25,6 @@ pub struct SandboxPhone {
     pub last: SandboxMessage,
     /// The number of messages.
     pub messages: usize,
-}
-
-/// The facts of a delivered message that a report needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SentThrough {
-    /// The number through which it was sent.
-    pub number: NumberId,
-    /// The origin of the message.
-    pub origin: Origin,
 }
 
 /// The content of a customer's message.
@@ -137,54 +94,5 @@ impl Sandbox {
             }
         }
         phones
-    }
-
-    /// Returns the facts for a report on a delivered message; `None` if there is no such message.
-    #[must_use]
-    pub fn sent_through(&self, workspace: &WorkspaceId, id: MessageId) -> Option<SentThrough> {
-        let mailbox = self.mailboxes.get(workspace)?;
-        mailbox.delivered.iter().rev().find(|it| it.message_id == id)?.through
-    }
-
-    /// Stores the reported state of messages. A late report takes nothing back.
-    pub fn note_reported(
-        &self,
-        workspace: &WorkspaceId,
-        messages: impl IntoIterator<Item = MessageId>,
-        status: SandboxStatus,
-    ) {
-        let mut wanted: HashSet<_> = messages.into_iter().collect();
-        self.with_mailbox(workspace, |mailbox| {
-            // The messages are among the newest: one search from the end finds all of a burst.
-            for known in mailbox.delivered.iter_mut().rev() {
-                if wanted.is_empty() {
-                    break;
-                }
-                if wanted.remove(&known.message_id) && known.status != SandboxStatus::Read {
-                    known.status = status;
-                }
-            }
-        });
-    }
-
-    /// Returns the scripts, that for all phones first, with the number of messages.
-    #[must_use]
-    pub fn scripts(
-        &self,
-        workspace: &WorkspaceId,
-    ) -> Vec<(Option<Phone>, ScriptedOutcome, Option<u32>)> {
-        let Some(mailbox) = self.mailboxes.get(workspace) else { return Vec::new() };
-        let scripts = mailbox.scripts.iter();
-        let mut all: Vec<_> = scripts.map(|(to, it)| (*to, it.outcome, it.times)).collect();
-        all.sort_unstable_by_key(|(to, ..)| to.map(|to| to.to_string()));
-        all
-    }
-
-    /// Removes all scripts.
-    pub fn forget_scripts(&self, workspace: &WorkspaceId) {
-        self.with_mailbox(workspace, |mailbox| {
-            mailbox.scripts.clear();
-            mailbox.code_scripts.clear();
-        });
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
-use crate::engine::checkpoints::Considered;
+use crate::engine::checkpoints::CheckpointAttempt;
 use crate::{CheckpointKeeper, Durability, KeptCheckpoint, OtpState, Replica, StartError};
 use postrider_store::checkpoints::Made;
 use postrider_store::postrider_log::{Log, LogId, MemoryLog, Start};
@@ -47,7 +47,7 @@ async fn start(dir: &Path) -> Engine {
     try_start(dir).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-async fn consider(engine: &Engine) -> Considered {
+async fn consider(engine: &Engine) -> CheckpointAttempt {
     let checkpoints = engine.inner.checkpoints.clone().unwrap();
     tokio::task::spawn_blocking(move || checkpoints.consider()).await.unwrap()
 }
@@ -175,7 +175,7 @@ async fn none_is_made_that_the_disk_has_no_room_for() {
     let free_space: Option<Arc<dyn FreeSpace>> = Some(Arc::new(Free(999)));
     let few = EngineOptions { free_bytes_min: 1_000, free_space, ..options(dir.path()) };
     let engine = Engine::start(few).await.unwrap();
-    assert_eq!(consider(&engine).await, Considered::Failed);
+    assert_eq!(consider(&engine).await, CheckpointAttempt::Failed);
     assert_eq!(std::fs::read_dir(dir.path().join("checkpoints")).unwrap().count(), 0);
     engine.shutdown(LONG).await.unwrap();
     drop(engine);

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use crate::ScriptedOutcome;
 use postrider_store::{CrashOutcome, Keep};
 
-use super::judged::{ACME, Command, Judged, command};
+use super::judged_engine::{ACME, Command, Judged, command};
 use super::model::Answer;
 use super::*;
 

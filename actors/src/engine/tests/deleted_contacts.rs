@@ -99,7 +99,7 @@ async fn all_of_it_goes_part_by_part_and_nothing_is_seen_by_who_comes_later() {
     assert_eq!((page.total, seen().await), (1, 1));
     engine.beat().await;
     assert!(store.commits() - commits >= 3, "part by part");
-    // What is left is theirs: itself, by its contact, in the list, a message, and three counts.
+    // Theirs is left: itself, by its contact, in the list, a message, and three counts.
     assert_eq!(count(&store, Table::Conversations), 7);
     assert_eq!(seen().await, 1);
 }

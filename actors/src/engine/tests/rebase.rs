@@ -13,7 +13,7 @@ use postrider_workspace::{IdempotencyKey, Route};
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// How long a code is valid.
+/// The time for which a code is valid.
 const EXPIRY: Duration = Duration::from_secs(300);
 
 /// Sends a code under an idempotency key. Returns its request, and whether it is the first answer
@@ -24,7 +24,7 @@ async fn once(acme: &Workspace) -> (RequestId, bool) {
     (sent.answer.request_id, sent.replayed)
 }
 
-/// What an engine did whose clock was ahead.
+/// The requests of an engine whose clock was ahead.
 struct Ahead {
     /// A code under an idempotency key.
     once: RequestId,
@@ -44,8 +44,8 @@ async fn expires_at(acme: &Workspace, request: RequestId) -> Timestamp {
     acme.otp(request).await.unwrap().expires_at
 }
 
-/// That codes, windows and keys count as just now, for an engine that began at `at`.
-async fn is_rebased(engine: &Engine, to: Timestamp, ahead: &Ahead) {
+/// Asserts that codes, windows and keys count as just now, for an engine that began at `at`.
+async fn assert_rebased(engine: &Engine, to: Timestamp, ahead: &Ahead) {
     let acme = engine.workspace(&id("acme")).unwrap();
     assert_eq!(engine.health().warnings, [""; 0]);
     for request in [ahead.once, ahead.lost] {
@@ -58,8 +58,8 @@ async fn is_rebased(engine: &Engine, to: Timestamp, ahead: &Ahead) {
     assert_eq!(acme.verify_otp(ahead.once, &right).await, Ok(Verification::Verified));
 }
 
-/// That codes end and windows roll.
-async fn goes_on(engine: &Engine, to: Timestamp, ahead: &Ahead) {
+/// Asserts that codes end and windows roll.
+async fn assert_time_goes_on(engine: &Engine, to: Timestamp, ahead: &Ahead) {
     let acme = engine.workspace(&id("acme")).unwrap();
     let new = acme.send_otp(SendOtp::to(phone(4))).await.unwrap();
     assert!(new.expires_at.since(to) < EXPIRY + 60 * SECOND, "{}", new.expires_at);
@@ -98,7 +98,7 @@ async fn what_a_clock_wrote_that_was_ahead_counts_as_just_now() {
     let at = START.plus(30 * SECOND);
     let first = engine(&store, at).await;
     assert_eq!(first.clock().now(), at);
-    is_rebased(&first, START, &ahead).await;
+    assert_rebased(&first, START, &ahead).await;
     // It holds over a crash, and over a workspace that is rebuilt by itself.
     store = store.crash(Keep::Nothing);
     drop(first);
@@ -107,7 +107,7 @@ async fn what_a_clock_wrote_that_was_ahead_counts_as_just_now() {
     again.shared().workspaces.slot(&id("acme")).unwrap().live().unwrap().kill();
     healed(&acme).await;
     assert_eq!(expires_at(&acme, ahead.lost).await, START.plus(EXPIRY));
-    goes_on(&again, at, &ahead).await;
+    assert_time_goes_on(&again, at, &ahead).await;
     again.shutdown(LONG).await.unwrap();
 }
 
@@ -152,7 +152,7 @@ async fn a_rebase_is_folded_into_snapshots() {
         rebase_directory(&dir).await;
         let before = generations(&dir).last().map_or(0, |newest| position(newest));
         let engine = start_at(dir.path(), START.plus(SECOND), 1).await;
-        is_rebased(&engine, START, &ahead).await;
+        assert_rebased(&engine, START, &ahead).await;
         let acme = engine.workspace(&id("acme")).unwrap();
         let next = std::cell::Cell::new(10);
         until("two snapshots have it in", async || {

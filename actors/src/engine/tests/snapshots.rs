@@ -63,7 +63,7 @@ fn first_entry(engine: &Engine) -> u64 {
     engine.shared().recovered.log().begins_after().unwrap().next().0
 }
 
-/// What is known of some requests.
+/// Returns the states of some requests.
 async fn states(workspace: &Workspace, requests: &[RequestId]) -> Vec<OtpState> {
     let mut states = Vec::new();
     for request in requests {
@@ -199,8 +199,8 @@ async fn is_parked(engine: &Engine) {
     .await;
 }
 
-/// What the newest snapshot has of the broken workspace: its section, with its position.
-fn is_kept(dir: &TempDir) {
+/// Asserts that the newest snapshot has the section of the broken workspace, with its position.
+fn assert_is_kept(dir: &TempDir) {
     let loaded = postrider_store::directory::snapshots(dir.path()).unwrap().load().unwrap();
     let of_it = loaded.entries.iter().find(|(of, _)| *of == id("broken"));
     let (_, kept) = of_it.expect("nothing is kept of it");
@@ -225,13 +225,13 @@ async fn goes_on_beside_it(dir: &TempDir) {
     }
     assert!(first_entry(&engine) > 3 && generations(dir).len() == 2, "the journal is as long");
     let before = states(&acme, &requests).await;
-    // Where the disk is slow, the paused clock comes far before the last commit does.
+    // On a slow disk the paused clock comes far before the last commit does.
     engine.shutdown(LONG * 1_000).await.unwrap();
     // Its files are the test's own once nothing has it open any more.
     let store = Arc::downgrade(&engine.inner.shared.store);
     drop((engine, acme));
     until("the store is closed", async || store.strong_count() == 0).await;
-    is_kept(dir);
+    assert_is_kept(dir);
     let engine = start(dir.path()).await;
     is_parked(&engine).await;
     let warning = "damaged: the data of workspace broken cannot be read";
@@ -243,9 +243,13 @@ async fn goes_on_beside_it(dir: &TempDir) {
 async fn a_damaged_workspace_is_kept_and_the_journal_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     {
-        let (store, _) =
-            crate::engine::disk::open(dir.path(), SEGMENT_BYTES, START, &Default::default())
-                .unwrap();
+        let (store, _) = crate::engine::opening::open_directory(
+            dir.path(),
+            SEGMENT_BYTES,
+            START,
+            &Default::default(),
+        )
+        .unwrap();
         store.begin_epoch().unwrap();
         break_a_workspace(&store);
     }

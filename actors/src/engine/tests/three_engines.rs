@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::ScriptedOutcome;
 
-use super::judged::{ACME, Command, Judged, command};
+use super::judged_engine::{ACME, Command, Judged, command};
 use super::model::Answer;
 use super::shared_log::SharedLog;
 use super::*;

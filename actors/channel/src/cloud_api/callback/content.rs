@@ -1,9 +1,13 @@
-//! Pure: the object of a message, and the message to which it refers.
+//! Pure: the content of a message: its words, its object, and the message to which it refers.
+//!
+//! A line replaces the words of a message that has none. Only words opt a person out or verify a
+//! code: a place may have any name.
 
 use postrider_domain::json::given;
+use postrider_domain::printable;
 use serde_json::{Map, Value, json};
 
-use super::{id, line, media};
+use super::{id, items, media, text};
 use crate::callback::{InboundMedia, TEXT_CHARS_MAX};
 use crate::inbound_content::InboundContent;
 
@@ -13,7 +17,7 @@ const CARDS: &str = "contacts";
 const OF_THE_PROVIDER: [&str; 4] = ["id", "url", "sha256", CHANGED];
 /// The field of an edit or a deletion that names the message.
 const CHANGED: &str = "original_message_id";
-/// What messages of each type have: who wrote them, when, and what they are about.
+/// The fields of every message: its writer, its time, and what it is about.
 const OF_EVERY_MESSAGE: [&str; 9] = [
     "id",
     "from",
@@ -47,11 +51,50 @@ pub fn read_object(kind: &str, mut object: Value) -> MessageObject {
     }
     let message = json!({"type": kind, kind: object});
     MessageObject {
-        text: line::words(&message).unwrap_or_default(),
-        line: line::line(&message).unwrap_or_default(),
+        text: words(&message).unwrap_or_default(),
+        line: line(&message).unwrap_or_default(),
         content: of_message(&message),
         about: about(&message),
     }
+}
+
+/// Returns the sender's words, or the title of a choice; each type has them in another field.
+pub(super) fn words(message: &Value) -> Option<Box<str>> {
+    let kind = message["type"].as_str()?;
+    let part = &message[kind];
+    let found = match kind {
+        "text" => written(&part["body"]).or(written(part)),
+        "button" | "order" => written(&part["text"]),
+        "reaction" => written(&part["emoji"]),
+        "interactive" => {
+            written(&part["button_reply"]["title"]).or(written(&part["list_reply"]["title"]))
+        }
+        "location" | "contacts" => None,
+        _ => first(part, &["caption", "text", "body"]),
+    };
+    found.map(cut)
+}
+
+/// Returns the line that describes a message without words; `None` if its type is enough.
+pub(super) fn line(message: &Value) -> Option<Box<str>> {
+    let kind = message["type"].as_str()?;
+    let part = &message[kind];
+    let found = match kind {
+        "location" => place(part),
+        "contacts" => joined(items(part).filter_map(card)),
+        "order" => joined(items(&part["product_items"]).filter_map(product)),
+        "button" => written(&part["payload"]).map(str::to_owned),
+        "interactive" => {
+            let reply = part["type"].as_str().map_or(&Value::Null, |kind| &part[kind]);
+            first(reply, &["title", "body", "name", "id"]).map(str::to_owned)
+        }
+        _ => first(part, &["filename", "title", "name"]).map(str::to_owned),
+    };
+    let reason = || {
+        let errors = items(&message["errors"]);
+        errors.filter_map(|error| first(error, &["title", "message"])).next().map(str::to_owned)
+    };
+    found.or_else(reason).map(|line| cut(&printable::harmless(&line)))
 }
 
 /// Returns the object of a message, without the provider's ids; `None` if it has nothing else.
@@ -78,7 +121,7 @@ pub(super) fn of_message(message: &Value) -> Option<InboundContent> {
         (_, Some(Value::Object(part))) => without_providers(part),
         // The part is a list, such as that of cards, or has an undocumented form.
         (_, Some(part)) => Map::from_iter([(kind.to_owned(), part)]),
-        (_, None) => beside(message),
+        (_, None) => own_fields(message),
     };
     if let Some(errors) = errors {
         // A message that the provider does not pass on may have nothing but the reason.
@@ -93,7 +136,7 @@ fn is_whole(body: &Value) -> bool {
 }
 
 /// Returns the own fields of a message whose type has no part of that name.
-fn beside(message: &Value) -> Map<String, Value> {
+fn own_fields(message: &Value) -> Map<String, Value> {
     let mut fields = message.as_object().cloned().unwrap_or_default();
     fields.retain(|name, _| !OF_EVERY_MESSAGE.contains(&name.as_str()));
     without_providers(fields)
@@ -139,7 +182,7 @@ fn interactive(mut part: Map<String, Value>) -> Map<String, Value> {
     part
 }
 
-/// The provider's id of the message that one answers, reacts to, edits or deletes.
+/// Returns the provider's id of the message that one answers, reacts to, edits or deletes.
 pub(super) fn about(message: &Value) -> Option<Box<str>> {
     let kind = message["type"].as_str().unwrap_or_default();
     match (kind, &message[kind][CHANGED]) {
@@ -153,4 +196,43 @@ pub(super) fn about(message: &Value) -> Option<Box<str>> {
 pub(super) fn is_forwarded(message: &Value) -> bool {
     let context = &message["context"];
     ["forwarded", "frequently_forwarded"].iter().any(|flag| context[flag] == true)
+}
+
+/// Returns a place by its name, else by its coordinates.
+fn place(place: &Value) -> Option<String> {
+    let at = || {
+        let [latitude, longitude] = [&place["latitude"], &place["longitude"]];
+        (latitude.is_number() && longitude.is_number()).then(|| format!("{latitude}, {longitude}"))
+    };
+    first(place, &["name", "address"]).map(str::to_owned).or_else(at)
+}
+
+/// Returns a card by its name, else by its first phone.
+fn card(card: &Value) -> Option<String> {
+    let name = first(&card["name"], &["formatted_name", "first_name"]);
+    name.or_else(|| written(&card["phones"][0]["phone"])).map(str::to_owned)
+}
+
+/// Returns the ordered product and its quantity.
+fn product(item: &Value) -> Option<String> {
+    let name = written(&item["product_retailer_id"])?;
+    let count = item["quantity"].as_u64().or_else(|| item["quantity"].as_str()?.parse().ok());
+    Some(format!("{} × {name}", count.unwrap_or(1)))
+}
+
+/// Returns a text that is not empty.
+fn written(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.is_empty())
+}
+
+fn first<'a>(value: &'a Value, fields: &[&str]) -> Option<&'a str> {
+    fields.iter().find_map(|field| written(&value[*field]))
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> Option<String> {
+    Some(parts.collect::<Vec<_>>().join(", ")).filter(|line| !line.is_empty())
+}
+
+fn cut(line: &str) -> Box<str> {
+    text(line, TEXT_CHARS_MAX)
 }

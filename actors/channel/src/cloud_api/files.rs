@@ -1,16 +1,90 @@
-//! Downloads a file that a person has sent, and hands it on in parts as they arrive.
+//! Uploads files to the provider, and downloads files that people have sent.
+//!
+//! Neither holds a whole file: an upload is a form whose largest field is streamed, and a download
+//! is handed on in parts as they arrive.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::Uri;
+use http::{HeaderValue, Uri};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::callback::UNKNOWN_TYPE;
-use super::http::NotFetched;
+use super::http::{HttpAnswer, NotFetched, UploadForm};
 use super::{ANSWER_BYTES_MAX, CloudApiNumber, ProviderId, answer};
+use crate::Failure;
+
+/// The maximum number of bytes of the provider's id of a file.
+const FILE_ID_BYTES_MAX: usize = 512;
+
+/// A file to upload.
+pub struct UploadedFile {
+    /// Its type.
+    pub mime_type: String,
+    /// The separator of the form's fields, which must not be in the file: its own hash.
+    pub boundary: String,
+    /// Its length in bytes.
+    pub length: u64,
+    /// Its content.
+    pub parts: mpsc::Receiver<Bytes>,
+}
+
+/// The reason why a file was not uploaded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UploadError {
+    /// The provider refuses the file.
+    #[error("the channel refuses it: {}", .0.details)]
+    Refused(Failure),
+    /// The file was not accepted now. It may be tried again: a second upload does no harm.
+    #[error("the channel did not take it: {0}")]
+    NotTaken(Box<str>),
+}
+
+#[derive(Deserialize)]
+struct UploadAnswer {
+    id: Box<str>,
+}
+
+pub(super) async fn upload(
+    number: &CloudApiNumber,
+    file: UploadedFile,
+) -> Result<Box<str>, UploadError> {
+    let UploadedFile { mime_type, boundary, length, parts } = file;
+    let field = |name: &str, more: &str, value: &str| {
+        let head = format!("Content-Disposition: form-data; name=\"{name}\"{more}");
+        format!("--{boundary}\r\n{head}\r\n\r\n{value}")
+    };
+    let product = field("messaging_product", "", "whatsapp\r\n");
+    let kind = field("type", "", &format!("{mime_type}\r\n"));
+    let more = format!("; filename=\"file\"\r\nContent-Type: {mime_type}");
+    let before = [product, kind, field("file", &more, "")].concat();
+    let after = format!("\r\n--{boundary}--\r\n");
+    let content_type = format!("multipart/form-data; boundary={boundary}");
+    let content_type = HeaderValue::try_from(content_type)
+        .map_err(|_| UploadError::NotTaken("its boundary is none".into()))?;
+    let form =
+        UploadForm { content_type, before: before.into(), parts, length, after: after.into() };
+    let (uri, authorization) = (number.media.clone(), number.authorization.clone());
+    let answer = number.http.post_form(uri, authorization, form, ANSWER_BYTES_MAX).await;
+    let answer = answer.map_err(|error| UploadError::NotTaken(error.to_string().into()))?;
+    upload_outcome(&answer)
+}
+
+fn upload_outcome(answer: &HttpAnswer) -> Result<Box<str>, UploadError> {
+    if (200..300).contains(&answer.status) {
+        let taken = serde_json::from_slice::<UploadAnswer>(&answer.body).ok();
+        return taken
+            .map(|taken| taken.id)
+            .filter(|id| (1..=FILE_ID_BYTES_MAX).contains(&id.len()))
+            .ok_or_else(|| UploadError::NotTaken("the answer names no file".into()));
+    }
+    match answer::refusal(answer) {
+        Some(failure) => Err(UploadError::Refused(failure)),
+        None => Err(UploadError::NotTaken(answer::trouble(answer).cause)),
+    }
+}
 
 /// The reason why a file was not downloaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +104,7 @@ pub enum DownloadError {
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct FileAddress {
     url: Box<str>,
     #[serde(flatten)]
     said: Said,
@@ -83,7 +157,7 @@ pub(super) async fn download(
     bytes_max: u64,
     parts: mpsc::Sender<Bytes>,
 ) -> Result<Said, DownloadError> {
-    let (place, said) = place_of(number, id).await?;
+    let (place, said) = file_address(number, id).await?;
     if said.bytes().flatten().is_some_and(|bytes| bytes > bytes_max) {
         return Err(DownloadError::TooLarge);
     }
@@ -98,7 +172,10 @@ pub(super) async fn download(
 }
 
 /// Asks for the address of a file, and for the statement about it.
-async fn place_of(number: &CloudApiNumber, id: &ProviderId) -> Result<(Uri, Said), DownloadError> {
+async fn file_address(
+    number: &CloudApiNumber,
+    id: &ProviderId,
+) -> Result<(Uri, Said), DownloadError> {
     let not_now = |cause: &str| DownloadError::NotNow(cause.into());
     let uri = format!("{}/{}", number.root, id.as_str()).parse::<Uri>();
     let uri = uri.map_err(|_| not_now("the provider's address is none"))?;
@@ -110,8 +187,8 @@ async fn place_of(number: &CloudApiNumber, id: &ProviderId) -> Result<(Uri, Said
             None => DownloadError::NotNow(answer::trouble(&answer).cause),
         });
     }
-    let place = serde_json::from_slice::<Place>(&answer.body);
-    let Place { url, said } = place.map_err(|_| not_now("the answer names no file"))?;
+    let place = serde_json::from_slice::<FileAddress>(&answer.body);
+    let FileAddress { url, said } = place.map_err(|_| not_now("the answer names no file"))?;
     let place = url.parse::<Uri>().ok().filter(|place| may_have_token(number, place));
     place.map(|place| (place, said)).ok_or(DownloadError::UntrustedHost)
 }

@@ -1,10 +1,10 @@
 //! Golden bytes of the table of facts about the engine.
 
 use expect_test::expect;
-
-use super::*;
 use postrider_domain::golden::Sheet;
 use postrider_store::MemoryStore;
+
+use super::*;
 
 #[test]
 fn the_fingerprints_of_master_keys_are_stored_as_ever() {
@@ -15,11 +15,11 @@ fn the_fingerprints_of_master_keys_are_stored_as_ever() {
     sheet.text("key", &change.key);
     let value = change.value.as_deref().unwrap();
     sheet.bytes("value", value);
-    sheet.text("the clock's offset", crate::engine::clock_offset::KEY);
+    sheet.text("the clock's offset", crate::engine::stored_clock::CLOCK_OFFSET_KEY);
     sheet.is(expect![[r#"
         key: master_keys
         value: 01053acce28e0fa932cbf289951b4fd70b048349ff3a28d97cdecee476bfdb79f80e
         the clock's offset: clock_offset
     "#]]);
-    assert_eq!(write(&read(value).unwrap()), value);
+    assert_eq!(encode_fingerprints(&decode_fingerprints(value).unwrap()), value);
 }

@@ -1,10 +1,19 @@
-//! Checks that an engine starts with the master keys under which its data was written. With other
-//! keys, right codes would be refused, and no stored secret could be read.
+//! The master keys at a start: those of the data must be given, and secrets move to the newest one.
+//!
+//! With other keys, right codes would be refused, and no stored secret could be read. Secrets are
+//! encrypted again under the current key, so that earlier ones can be dropped.
 
 use std::collections::BTreeMap;
 
+use postrider_domain::WorkspaceId;
 use postrider_domain::keys::MasterKeys;
+use postrider_number::record::Stored;
+use postrider_store::view::codec;
 use postrider_store::{Change, StoreError, Table, View};
+use postrider_webhook::records::{endpoints, endpoints_key};
+use postrider_workspace::core::records;
+use postrider_workspace::email;
+use postrider_workspace::otp::{sms, test_phones};
 
 use super::StartError;
 
@@ -23,13 +32,16 @@ type Fingerprint = [u8; 16];
 /// [`StartError::MasterKeyMissing`], [`StartError::MasterKeyWrong`], or the store cannot be read.
 pub(crate) fn check(store: &dyn View, keys: &MasterKeys) -> Result<Vec<Change>, StartError> {
     let known = match store.get(Table::Meta, KEY)? {
-        Some(bytes) => read(&bytes)?,
+        Some(bytes) => decode_fingerprints(&bytes)?,
         None => BTreeMap::new(),
     };
     let before = known.len();
     let all = check_known(known, keys)?;
     let is_new = all.len() > before;
-    Ok(is_new.then(|| Change::put(Table::Meta, KEY, write(&all))).into_iter().collect())
+    Ok(is_new
+        .then(|| Change::put(Table::Meta, KEY, encode_fingerprints(&all)))
+        .into_iter()
+        .collect())
 }
 
 /// Compares the keys with fingerprints of the earlier ones, and returns all fingerprints.
@@ -62,7 +74,7 @@ pub(crate) fn check_known(
 /// The store cannot be read.
 pub(crate) fn fingerprints(store: &dyn View) -> Result<Vec<(u8, Fingerprint)>, StoreError> {
     let known = store.get(Table::Meta, KEY)?;
-    let known = known.map(|bytes| read(&bytes)).transpose()?;
+    let known = known.map(|bytes| decode_fingerprints(&bytes)).transpose()?;
     Ok(known.unwrap_or_default().into_iter().collect())
 }
 
@@ -70,11 +82,11 @@ fn first_half(key: [u8; 32]) -> Fingerprint {
     std::array::from_fn(|index| key[index])
 }
 
-fn write(fingerprints: &BTreeMap<u8, Fingerprint>) -> Vec<u8> {
+fn encode_fingerprints(fingerprints: &BTreeMap<u8, Fingerprint>) -> Vec<u8> {
     fingerprints.iter().flat_map(|(version, rest)| [&[*version], &rest[..]].concat()).collect()
 }
 
-fn read(bytes: &[u8]) -> Result<BTreeMap<u8, Fingerprint>, StoreError> {
+fn decode_fingerprints(bytes: &[u8]) -> Result<BTreeMap<u8, Fingerprint>, StoreError> {
     let damaged = || StoreError::Damaged("the fingerprints of the master keys".into());
     let (all, rest) = bytes.as_chunks::<{ 1 + size_of::<Fingerprint>() }>();
     if !rest.is_empty() {
@@ -85,6 +97,38 @@ fn read(bytes: &[u8]) -> Result<BTreeMap<u8, Fingerprint>, StoreError> {
         Ok((*version, fingerprint.try_into().map_err(|_| damaged())?))
     };
     all.iter().map(entry).collect()
+}
+
+/// Returns the changes of records with secrets under earlier master keys. A secret that cannot be
+/// read stays unchanged: the code that needs it reports it.
+pub(super) fn reencrypted(
+    store: &dyn View,
+    workspaces: &[WorkspaceId],
+    numbers: &[Stored],
+    keys: &MasterKeys,
+) -> Result<Vec<Change>, StoreError> {
+    let mut changes = Vec::new();
+    if !keys.has_earlier() {
+        return Ok(changes);
+    }
+    for (workspace, record) in numbers {
+        if let Some(record) = record.resealed(keys) {
+            let key = records::number_key(workspace, record.info.id);
+            changes.push(Change::put(Table::Workspaces, key, codec::encode(&record)));
+        }
+    }
+    for workspace in workspaces {
+        let mut endpoints = endpoints(store, workspace)?;
+        // All endpoints, not up to the first.
+        if endpoints.iter_mut().filter_map(|endpoint| endpoint.reseal(keys)).count() > 0 {
+            let key = endpoints_key(workspace);
+            changes.push(Change::put(Table::Webhooks, key, codec::encode(&endpoints)));
+        }
+        changes.extend(email::resealed(store, workspace, keys)?);
+        changes.extend(test_phones::resealed(store, workspace, keys)?);
+        changes.extend(sms::resealed(store, workspace, keys)?);
+    }
+    Ok(changes)
 }
 
 #[cfg(test)]
