@@ -18,10 +18,9 @@ use super::settled::{no_answer, no_owner};
 use super::state::State;
 use super::system::figures;
 use crate::http::ApiError;
-use crate::http::cluster_answers::{ClusterAnswer, DrainAnswer, MoveAnswer};
 use crate::http::elsewhere::{
-    Asked, Elsewhere, Found, KnownWorkspace, ServerFigures, WORKSPACES_MAX, people_of,
-    workspaces_of,
+    Asked, ClusterAnswer, DrainAnswer, Elsewhere, Found, KnownWorkspace, MoveAnswer, ServerFigures,
+    WORKSPACES_MAX, people_of, workspaces_of,
 };
 
 /// The shard that holds people, their sessions and the tokens of administrators.

@@ -27,7 +27,7 @@ use super::relayed::Relayed;
 use super::sending::{Moving, answer};
 use super::settled::{no_owner, outcome_unknown};
 use super::shown::{OPERATIONS, admin_token, bearer};
-use crate::http::pipeline::page_headers;
+use crate::http::pipeline::headers as page_headers;
 use crate::http::{
     AdminToken, Answering, ApiError, BodyBudget, Code, Drain, Peer, Query, callback_address,
     check_page, longest_of,

@@ -7,8 +7,9 @@ use postrider_actors::domain::{AuditContext, PersonId, WorkspaceId};
 
 use super::settled::no_answer;
 use crate::http::ApiError;
-use crate::http::cluster_answers::{ClusterAnswer, DrainAnswer, MoveAnswer};
-use crate::http::elsewhere::{Asked, Elsewhere, Found, KnownWorkspace, ServerFigures};
+use crate::http::elsewhere::{
+    Asked, ClusterAnswer, DrainAnswer, Elsewhere, Found, KnownWorkspace, MoveAnswer, ServerFigures,
+};
 
 /// Access to the other shards that returns errors until it is set.
 #[derive(Debug, Clone, Default)]

@@ -12,7 +12,7 @@ use super::callers::head_of;
 use super::front::Inner;
 use super::operations::Operations;
 use super::shown::OPERATIONS;
-use crate::http::cluster_answers::ShardTarget;
+use crate::http::elsewhere::ShardTarget;
 use crate::http::{ApiError, Code, exact_address, request_id};
 
 /// The maximum size of a body in bytes.

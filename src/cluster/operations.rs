@@ -8,7 +8,7 @@ use postrider_actors::domain::AuditContext;
 use postrider_cluster::{NodeName, OperationError};
 
 use super::door::Shards;
-use crate::http::cluster_answers::{DrainAnswer, MoveAnswer};
+use crate::http::elsewhere::{DrainAnswer, MoveAnswer};
 use crate::http::{ApiError, Code};
 
 /// The time that a move waits for its turn, and then for the node to own the shard.

@@ -7,7 +7,7 @@ use postrider_cluster::coordination::{NodeRecord, ShardReport, Standing};
 use postrider_cluster::{NodeName, Seen};
 
 use super::door::Shards;
-use crate::http::cluster_answers::{
+use crate::http::elsewhere::{
     ClusterAnswer, ClusterLogAnswer, ClusterNodeAnswer, ClusterShardAnswer,
 };
 

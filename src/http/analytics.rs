@@ -1,15 +1,14 @@
-//! Reports the results of broadcasts and advertisements, by day.
+//! Reports the results of broadcasts, advertisements and codes, by day, as JSON or CSV.
 
 use postrider_actors::domain::Day;
 use postrider_actors::{
-    AdDay, CampaignCounts, CampaignGrouping, CampaignRow, DayRange, OtpCounts, Permission,
+    AdDay, CampaignCounts, CampaignGrouping, CampaignRow, DayRange, OtpCounts, OtpDays, Permission,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::analytics_csv;
 use super::pipeline::{Answer, ApiError, Call, Key, Page, Principal, Query, Reply, Routes, route};
-use super::streamed::CSV;
+use super::streamed::{CSV, csv};
 
 /// The number of days of a report if the query gives none.
 const DAYS_DEFAULT: u32 = 30;
@@ -175,7 +174,7 @@ async fn campaigns(call: Call<Principal>) -> Answer {
     let workspace = call.caller.workspace();
     if call.wants(CSV) {
         let all = workspace.campaign_days(range, grouping, 0, usize::MAX).await?;
-        return Ok(analytics_csv::campaigns(all.rows));
+        return Ok(campaigns_csv(all.rows));
     }
     let found = workspace.campaign_days(range, grouping, page.skip(), page.limit()).await?;
     Ok(Reply::ok(&CampaignsAnswer {
@@ -210,7 +209,7 @@ async fn ads(call: Call<Principal>) -> Answer {
     let (page, range) = (Page::of(&query)?, days(&call, &query)?);
     if call.wants(CSV) {
         let (all, _) = call.caller.workspace().ad_days(range, 0, usize::MAX).await?;
-        return Ok(analytics_csv::ads(all));
+        return Ok(ads_csv(all));
     }
     let found = call.caller.workspace().ad_days(range, page.skip(), page.limit()).await?;
     let rows = found.0.into_iter().map(AdRow::from).collect();
@@ -306,7 +305,7 @@ async fn otp(call: Call<Principal>) -> Answer {
     };
     let found = call.caller.workspace().otp_days(from, to).await?;
     if call.wants(CSV) {
-        return Ok(analytics_csv::otp(found, by_country));
+        return Ok(otp_csv(found, by_country));
     }
     let data = if by_country {
         let row = |(code, counts): (u16, OtpCounts)| OtpCountsOfRow {
@@ -340,4 +339,60 @@ pub(crate) fn days<C>(call: &Call<C>, query: &Query) -> Result<DayRange, ApiErro
         return Err(ApiError::field("from", rule));
     }
     Ok(DayRange { from, to })
+}
+
+fn csv_head(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn day_cell(day: Option<Day>) -> String {
+    day.map(|day| day.to_string()).unwrap_or_default()
+}
+
+fn campaigns_csv(rows: Vec<CampaignRow>) -> Reply {
+    let names = ["date", "broadcast_id", "name", "sent", "delivered", "read", "failed", "replied"];
+    let lines = rows.into_iter().map(|row| {
+        let CampaignCounts { sent, delivered, read, failed, replied } = row.counts;
+        let (id, name) = row.broadcast.unzip();
+        let mut cells = vec![
+            day_cell(row.day),
+            id.map(|id| id.to_string()).unwrap_or_default(),
+            name.map(String::from).unwrap_or_default(),
+        ];
+        cells.extend([sent, delivered, read, failed, replied].map(|count| count.to_string()));
+        cells
+    });
+    csv([csv_head(&names)].into_iter().chain(lines))
+}
+
+fn ads_csv(rows: Vec<AdDay>) -> Reply {
+    let names = ["date", "source_type", "source_id", "headline", "conversations", "messages"];
+    let lines = rows.into_iter().map(|row| {
+        vec![
+            row.day.to_string(),
+            row.source_type.into_string(),
+            row.source_id.into_string(),
+            row.headline.map(String::from).unwrap_or_default(),
+            row.conversations.to_string(),
+            row.messages.to_string(),
+        ]
+    });
+    csv([csv_head(&names)].into_iter().chain(lines))
+}
+
+fn otp_csv(found: OtpDays, by_country: bool) -> Reply {
+    let first = if by_country { "country" } else { "day" };
+    let names = [first, "sent", "delivered", "verified", "wrong", "expired", "failed", "refused"];
+    let cells = |first: String, counts: OtpCounts| {
+        let OtpCounts { sent, delivered, verified, wrong, expired, failed, refused } = counts;
+        let counts = [sent, delivered, verified, wrong, expired, failed, refused];
+        let mut cells = vec![first];
+        cells.extend(counts.map(|count| count.to_string()));
+        cells
+    };
+    let lines: Vec<_> = match by_country {
+        true => found.countries.into_iter().map(|(code, it)| cells(code.to_string(), it)).collect(),
+        false => found.days.into_iter().map(|(day, it)| cells(day.to_string(), it)).collect(),
+    };
+    csv([csv_head(&names)].into_iter().chain(lines))
 }

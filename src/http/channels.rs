@@ -8,8 +8,8 @@ use postrider_actors::{CallbackError, CallbackReceiver};
 use super::edge::Edge;
 use super::elsewhere::CallbackBeside;
 use super::pipeline::{
-    Admitted, Answer, ApiError, Call, Code, Guard, Identity, Reply, Routes, Takes, count_failure,
-    route,
+    Admitted, Answer, ApiError, BodyKind, Call, Code, Guard, Identity, Reply, Routes,
+    count_failure, route,
 };
 
 /// The maximum size of a callback, in bytes. The channel batches up to 1,000 items into one.
@@ -22,21 +22,23 @@ pub(crate) fn callback_address(number: &str) -> String {
 }
 
 pub(crate) fn routes() -> Routes {
-    Routes::default().routes(route!(verify).guarded(Target::Asked)).routes(
-        route!(take).takes(Takes::Raw { max_bytes: CALLBACK_BYTES_MAX }).guarded(Target::Signed),
+    Routes::default().routes(route!(verify).guarded(CallbackTarget::Asked)).routes(
+        route!(take)
+            .takes(BodyKind::Raw { max_bytes: CALLBACK_BYTES_MAX })
+            .guarded(CallbackTarget::Signed),
     )
 }
 
 /// Finds the number before a body is read, so that nobody can make the server read bodies in vain.
 #[derive(Debug, Clone, Copy)]
-enum Target {
+enum CallbackTarget {
     /// The request has a verify token.
     Asked,
     /// The request has a signature, which must look like one.
     Signed,
 }
 
-impl Target {
+impl CallbackTarget {
     fn find(self, edge: &Edge, parts: &Parts) -> Result<CallbackReceiver, ApiError> {
         let id = parts.uri.path().rsplit('/').next().unwrap_or_default();
         let receiver = id.parse::<NumberId>().ok().and_then(|id| edge.engine.callbacks(id));
@@ -52,7 +54,7 @@ impl Target {
     }
 }
 
-impl Guard for Target {
+impl Guard for CallbackTarget {
     type Caller = CallbackReceiver;
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<CallbackReceiver> {

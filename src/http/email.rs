@@ -12,8 +12,8 @@ use utoipa::ToSchema;
 
 use super::edge::Edge;
 use super::pipeline::{
-    Admitted, Answer, ApiError, Call, Guard, Identity, Reply, Routes, Takes, count_failure, json,
-    route,
+    Admitted, Answer, ApiError, BodyKind, Call, Guard, Identity, Reply, Routes, count_failure,
+    json, route,
 };
 
 /// The maximum size of a mail, in bytes. Mails are posted without their attachments.
@@ -29,16 +29,16 @@ const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(take).takes(Takes::Raw { max_bytes: MAIL_BYTES_MAX }).guarded(Target))
+        .routes(route!(take).takes(BodyKind::Raw { max_bytes: MAIL_BYTES_MAX }).guarded(MailTarget))
 }
 
 /// Finds the workspace before a body is read, and only for a request that looks signed.
 ///
 /// The existence of a workspace is no secret, but nobody can find it out just by asking.
 #[derive(Debug, Clone, Copy)]
-struct Target;
+struct MailTarget;
 
-impl Target {
+impl MailTarget {
     fn find(edge: &Edge, parts: &Parts) -> Result<Workspace, ApiError> {
         let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
         let is_signed = header(ID).is_some_and(|id| !id.is_empty())
@@ -54,7 +54,7 @@ impl Target {
     }
 }
 
-impl Guard for Target {
+impl Guard for MailTarget {
     type Caller = Workspace;
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Workspace> {
@@ -129,8 +129,8 @@ impl MailBody {
         Ok(InboundMail {
             from,
             from_name,
-            subject: first(&self.subject.unwrap_or_default(), SUBJECT_CHARS_MAX),
-            text: first(&text, TEXT_CHARS_MAX),
+            subject: first_chars(&self.subject.unwrap_or_default(), SUBJECT_CHARS_MAX),
+            text: first_chars(&text, TEXT_CHARS_MAX),
             message_id,
             references,
             at,
@@ -138,7 +138,7 @@ impl MailBody {
     }
 }
 
-fn first(text: &str, chars: usize) -> String {
+fn first_chars(text: &str, chars: usize) -> String {
     text.trim().chars().take(chars).collect()
 }
 

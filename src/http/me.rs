@@ -141,7 +141,7 @@ impl Me {
         };
         let permissions = match who {
             Known::Key(key) => {
-                me.workspace = named(edge, key.workspace.id()).await?;
+                me.workspace = named_workspace(edge, key.workspace.id()).await?;
                 let has =
                     |it: &Permission| it.scope().is_some_and(|scope| key.scopes.contains(scope));
                 Permission::ALL.iter().copied().filter(has).collect()
@@ -155,7 +155,7 @@ impl Me {
                 me.elevated_until = signed_in.session.elevated_until().map(|at| at.to_string());
                 let only = match &member {
                     Some(member) => {
-                        me.workspace = named(edge, member.workspace.id()).await?;
+                        me.workspace = named_workspace(edge, member.workspace.id()).await?;
                         me.role = role_in(&signed_in, member.workspace.id());
                         None
                     }
@@ -268,7 +268,10 @@ impl Me {
 }
 
 /// Returns a workspace with its name; `None` if it is being deleted.
-async fn named(edge: &Edge, id: &WorkspaceId) -> Result<Option<NamedWorkspace>, ApiError> {
+async fn named_workspace(
+    edge: &Edge,
+    id: &WorkspaceId,
+) -> Result<Option<NamedWorkspace>, ApiError> {
     match edge.engine.admin().workspace(id).await {
         Ok(info) => Ok(Some(NamedWorkspace { id: id.to_string(), name: info.name })),
         Err(AdminError::NoSuchWorkspace) => Ok(None),

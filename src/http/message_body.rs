@@ -1,30 +1,40 @@
 //! Parses the content of a message, which two requests have: sending one, and replying.
 //!
 //! A macro writes the fields once for both bodies, and `type` selects those that count. A tagged
-//! enum or a flattened struct would be shorter. But serde buffers those, and then an error does not
-//! name its field.
+//! enum or a flattened struct would be shorter. But serde buffers those, and then an error does
+//! not name its field. The notes of a caller about a sent item are here too, which more requests
+//! have.
 
-mod interactive;
 mod objects;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use postrider_actors::domain::{MessageId, MessageKind, PartyId, Phone, SenderNotes, UserId};
+use postrider_actors::domain::{
+    MessageId, MessageKind, PartyId, Phone, SenderNotes, UserId, printable,
+};
 use postrider_actors::{MessageContent, SendMessage, TemplateMessage};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-pub(crate) use self::objects::check_filename;
-use self::objects::{
-    AnsweredMessage, AudioObject, CaptionedObject, DocumentObject, LocationObject, MediaObject,
-    ReactionObject, StickerObject, cards, message_id,
-};
 use super::pipeline::ApiError;
-use super::sender_notes::sender_notes;
+use objects::{
+    AnsweredMessage, AudioObject, CaptionedObject, DocumentObject, LocationObject, MediaObject,
+    ReactionObject, StickerObject, cards, checked_interactive, message_id,
+};
+
+pub(crate) use self::objects::check_filename;
 
 /// The language of a template if the body gives none.
 const LANGUAGE_DEFAULT: &str = "en";
+/// The maximum length of a reference, in characters.
+const REFERENCE_CHARS_MAX: usize = 128;
+/// The maximum number of strings in `metadata`.
+const METADATA_MAX: usize = 16;
+/// The maximum length of a key in `metadata`, in characters.
+const METADATA_KEY_CHARS_MAX: usize = 40;
+/// The maximum length of a value in `metadata`, in characters.
+const METADATA_VALUE_CHARS_MAX: usize = 256;
 
 macro_rules! bodies {
     ($($(#[$about:meta])* $name:ident { $($own:tt)* })*) => {$(
@@ -97,7 +107,7 @@ macro_rules! bodies {
         impl $name<'_> {
             /// Checks the content and returns it.
             fn content(&self) -> Result<MessageContent, ApiError> {
-                let fields = Fields {
+                let fields = ContentFields {
                     template: self.template.as_ref(),
                     text: self.text.as_deref(),
                     image: self.image.as_ref(),
@@ -171,7 +181,7 @@ pub(crate) struct TemplateBody<'a> {
 }
 
 /// The fields of a body that are its content.
-struct Fields<'a> {
+struct ContentFields<'a> {
     template: Option<&'a TemplateBody<'a>>,
     text: Option<&'a str>,
     image: Option<&'a MediaObject<'a>>,
@@ -216,7 +226,7 @@ impl ReplyBody<'_> {
     }
 }
 
-impl Fields<'_> {
+impl ContentFields<'_> {
     /// Checks the field of the body's type.
     ///
     /// A template beside a text is refused: its sender would surely miss it.
@@ -253,11 +263,41 @@ impl Fields<'_> {
             MessageKind::Location => self.location.ok_or_else(missing)?.checked()?,
             MessageKind::Contacts => cards(self.contacts.ok_or_else(missing)?)?,
             MessageKind::Reaction => self.reaction.ok_or_else(missing)?.checked()?,
-            MessageKind::Interactive => {
-                interactive::checked(self.interactive.ok_or_else(missing)?)?
-            }
+            MessageKind::Interactive => checked_interactive(self.interactive.ok_or_else(missing)?)?,
         }))
     }
+}
+
+/// Checks the notes that a caller adds to its request.
+pub(crate) fn sender_notes(
+    reference: Option<Cow<'_, str>>,
+    metadata: Option<BTreeMap<String, String>>,
+) -> Result<SenderNotes, ApiError> {
+    let metadata = metadata.unwrap_or_default();
+    if let Some(reference) = &reference {
+        check_chars("reference", reference, 1, REFERENCE_CHARS_MAX)?;
+        if printable::has_control(reference) {
+            return Err(ApiError::field("reference", "must have printable characters only"));
+        }
+    }
+    if metadata.len() > METADATA_MAX {
+        let rule = format_args!("must have at most {METADATA_MAX} entries");
+        return Err(ApiError::field("metadata", rule));
+    }
+    for (key, value) in &metadata {
+        check_chars("metadata", key, 0, METADATA_KEY_CHARS_MAX)?;
+        check_chars(&format!("metadata.{key}"), value, 0, METADATA_VALUE_CHARS_MAX)?;
+    }
+    Ok(SenderNotes { reference: reference.map(Cow::into_owned), metadata })
+}
+
+/// Checks the number of characters of a text.
+pub(crate) fn check_chars(field: &str, text: &str, min: usize, max: usize) -> Result<(), ApiError> {
+    if (min..=max).contains(&text.chars().count()) {
+        return Ok(());
+    }
+    let what = if field == "metadata" { "keys of " } else { "" };
+    Err(ApiError::field(field, format_args!("must have {what}{min} to {max} characters")))
 }
 
 #[cfg(test)]

@@ -2,12 +2,8 @@
 
 mod admin;
 mod analytics;
-mod analytics_csv;
 mod broadcasts;
 mod channels;
-pub(crate) mod cluster_answers;
-mod contact_changes;
-mod contact_timeline;
 mod contacts;
 mod conversations;
 mod dashboard;
@@ -28,7 +24,6 @@ mod request_log;
 mod requests;
 mod sandbox;
 mod segments;
-mod sender_notes;
 mod sms;
 mod starting;
 mod stream_shares;
@@ -47,46 +42,46 @@ use axum::http::Response;
 use postrider_actors::Engine;
 use utoipa::openapi::OpenApi;
 
+use crate::metrics::RouteMeter;
+use edge::Edge;
+use pipeline::known_fields::KnownFields;
+use pipeline::{
+    Administrator, AnswerFuture, BodyKind, Compressed, FixedRoutes, Guard, Key, Open,
+    ResponseFuture, Routes, Stage,
+};
+
 pub(crate) use admin::check_name;
 pub(crate) use channels::{CALLBACK_BYTES_MAX, callback_address};
 pub use dashboard::DashboardOptions;
 pub(crate) use dashboard::reachable;
-use edge::Edge;
 pub use edge::{AdminToken, AppOptions};
 pub(crate) use events::{decode_cursor, encode_cursor};
-pub(crate) use pipeline::ResponseFuture as Answering;
 pub(crate) use pipeline::body::{ReadDeadline, linger, read_raw};
 pub(crate) use pipeline::body_budget::{BodyBudget, Holder};
 pub(crate) use pipeline::browser::{check_page, cookie_of};
 pub(crate) use pipeline::client::{
     ConnectionTimer, InReserve, Overloaded, client_address, counted, exact_address, is_within,
 };
-pub(crate) use pipeline::error::help::Help;
-use pipeline::known_fields::KnownFields;
-use pipeline::{
-    Administrator, AnswerFuture, Compressed, FixedRoutes, Guard, Key, Open, ResponseFuture, Routes,
-    Stage, Takes,
-};
+pub(crate) use pipeline::error::Help;
 pub(crate) use pipeline::{
-    ApiError, Code, LIMIT_DEFAULT, LIMIT_MAX, Page, Query, Reply, STREAM, longest_of, request_id,
+    ApiError, Code, LIMIT_DEFAULT, LIMIT_MAX, Page, Query, Reply, ResponseFuture as Answering,
+    STREAM, longest_of, request_id,
 };
 pub use pipeline::{Drain, Peer};
 pub(crate) use starting::Starting;
-
-use crate::metrics::RouteMeter;
 
 /// Builds the interface over `engine`. The server serves it; other binaries may mount its router.
 ///
 /// Requests should have a [`Peer`] in their extensions. [`crate::serve`] adds it.
 pub fn app(engine: Engine, options: AppOptions) -> App {
-    App::of(&edge(engine, options), Part::All)
+    App::of(&edge(engine, options), RouteSet::All)
 }
 
 /// Builds two interfaces over `engine`: one for clients, and one with health, metrics and
 /// administration, for a listener that clients do not reach.
 pub fn apps(engine: Engine, options: AppOptions) -> (App, App) {
     let edge = edge(engine, options);
-    (App::of(&edge, Part::Clients), App::of(&edge, Part::Operators))
+    (App::of(&edge, RouteSet::Clients), App::of(&edge, RouteSet::Operators))
 }
 
 /// The interface of an engine: all routes, and a fast path to the routes with a fixed path.
@@ -98,7 +93,7 @@ pub struct App {
 }
 
 impl App {
-    fn of(edge: &Arc<Edge>, part: Part) -> Self {
+    fn of(edge: &Arc<Edge>, part: RouteSet) -> Self {
         let (router, fixed) = router(edge, part);
         Self { edge: Arc::clone(edge), fixed: Arc::new(fixed), router }
     }
@@ -132,24 +127,24 @@ fn edge(engine: Engine, options: AppOptions) -> Arc<Edge> {
     Arc::new(Edge::new(engine, options, document, &FIELDS))
 }
 
-/// The part of the routes that a router has.
+/// The routes that a router has, by their callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum RouteSet {
     All,
     Clients,
     Operators,
 }
 
-fn router(edge: &Arc<Edge>, part: Part) -> (Router, FixedRoutes) {
-    let mounted = Mounted::of(&edge.options);
+fn router(edge: &Arc<Edge>, part: RouteSet) -> (Router, FixedRoutes) {
+    let mounted = OptionalRoutes::of(&edge.options);
     let routes = match part {
-        Part::All => routes(mounted),
-        Part::Clients => client_routes(mounted),
+        RouteSet::All => routes(mounted),
+        RouteSet::Clients => client_routes(mounted),
         // Refusals of these routes link to a page on the same listener.
-        Part::Operators if mounted.docs => {
+        RouteSet::Operators if mounted.docs => {
             operator_routes(mounted).merge(openapi::pages::error_routes())
         }
-        Part::Operators => operator_routes(mounted),
+        RouteSet::Operators => operator_routes(mounted),
     };
     let (router, fixed) = routes.split();
     let unmatched =
@@ -168,12 +163,12 @@ fn router(edge: &Arc<Edge>, part: Part) -> (Router, FixedRoutes) {
 /// Returns the OpenAPI document of all routes, including those of the sandbox and the dashboard.
 #[must_use]
 pub fn openapi_document() -> OpenApi {
-    document(Mounted::ALL)
+    document(OptionalRoutes::ALL)
 }
 
 /// The optional routes that are mounted.
 #[derive(Debug, Clone, Copy)]
-struct Mounted {
+struct OptionalRoutes {
     /// `true` if the routes of the sandbox are mounted.
     sandbox: bool,
     /// `true` if the routes of the dashboard are mounted.
@@ -182,7 +177,7 @@ struct Mounted {
     docs: bool,
 }
 
-impl Mounted {
+impl OptionalRoutes {
     const ALL: Self = Self { sandbox: true, dashboard: true, docs: true };
 
     const fn of(options: &AppOptions) -> Self {
@@ -193,16 +188,20 @@ impl Mounted {
 
 /// The documents, with and without the sandbox, and with and without the dashboard.
 static DOCUMENTS: [LazyLock<Arc<Compressed>>; 4] = [
-    LazyLock::new(|| json_of(&document(Mounted::ALL))),
-    LazyLock::new(|| json_of(&document(Mounted { dashboard: false, ..Mounted::ALL }))),
-    LazyLock::new(|| json_of(&document(Mounted { sandbox: false, ..Mounted::ALL }))),
-    LazyLock::new(|| json_of(&document(Mounted { sandbox: false, dashboard: false, docs: true }))),
+    LazyLock::new(|| json_of(&document(OptionalRoutes::ALL))),
+    LazyLock::new(|| {
+        json_of(&document(OptionalRoutes { dashboard: false, ..OptionalRoutes::ALL }))
+    }),
+    LazyLock::new(|| json_of(&document(OptionalRoutes { sandbox: false, ..OptionalRoutes::ALL }))),
+    LazyLock::new(|| {
+        json_of(&document(OptionalRoutes { sandbox: false, dashboard: false, docs: true }))
+    }),
 ];
 
 /// The fields of the bodies of all operations.
 static FIELDS: LazyLock<KnownFields> = LazyLock::new(|| KnownFields::of(&openapi_document()));
 
-fn document(mounted: Mounted) -> OpenApi {
+fn document(mounted: OptionalRoutes) -> OpenApi {
     openapi::complete(routes(mounted).into_openapi())
 }
 
@@ -216,12 +215,12 @@ fn json_of(document: &OpenApi) -> Arc<Compressed> {
 ///
 /// The sandbox's routes are mounted only in a sandbox. The dashboard's routes need `dashboard`, and
 /// those that describe the interface need `docs`.
-fn routes(mounted: Mounted) -> Routes {
+fn routes(mounted: OptionalRoutes) -> Routes {
     client_routes(mounted).merge(operator_routes(mounted))
 }
 
 /// Returns the routes for clients, channels and people.
-fn client_routes(mounted: Mounted) -> Routes {
+fn client_routes(mounted: OptionalRoutes) -> Routes {
     let mut routes = Routes::with_openapi(openapi::outline())
         .merge(channels::routes())
         .merge(email::routes())
@@ -233,8 +232,6 @@ fn client_routes(mounted: Mounted) -> Routes {
         .merge(templates::routes())
         .merge(events::routes())
         .merge(contacts::routes())
-        .merge(contact_changes::routes())
-        .merge(contact_timeline::routes())
         .merge(segments::routes())
         .merge(conversations::routes())
         .merge(suppressions::routes())
@@ -253,7 +250,7 @@ fn client_routes(mounted: Mounted) -> Routes {
 }
 
 /// Returns the routes for operators.
-fn operator_routes(mounted: Mounted) -> Routes {
+fn operator_routes(mounted: OptionalRoutes) -> Routes {
     Routes::default().merge(health::routes()).merge(admin::routes(mounted.dashboard))
 }
 
@@ -262,13 +259,13 @@ fn operator_routes(mounted: Mounted) -> Routes {
 #[derive(Clone)]
 struct Unrouted {
     edge: Arc<Edge>,
-    part: Part,
+    part: RouteSet,
     meter: RouteMeter,
     error: fn() -> ApiError,
 }
 
 impl Unrouted {
-    fn new(edge: &Arc<Edge>, part: Part, label: &'static str, error: fn() -> ApiError) -> Self {
+    fn new(edge: &Arc<Edge>, part: RouteSet, label: &'static str, error: fn() -> ApiError) -> Self {
         let meter = RouteMeter::new(label, "any");
         Self { edge: Arc::clone(edge), part, meter, error }
     }
@@ -279,9 +276,9 @@ impl Unrouted {
             path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         // A listener without these routes does not ask for their keys.
-        if below("/v1") && self.part != Part::Operators {
+        if below("/v1") && self.part != RouteSet::Operators {
             self.refuse(Key::ANY, request).await
-        } else if below("/admin/v1") && self.part != Part::Clients {
+        } else if below("/admin/v1") && self.part != RouteSet::Clients {
             self.refuse(Administrator, request).await
         } else {
             self.refuse(Open, request).await
@@ -290,7 +287,7 @@ impl Unrouted {
 
     async fn refuse<G: Guard>(self, guard: G, request: Request) -> Response<Body> {
         let Self { edge, meter, error, .. } = self;
-        let stage = Stage { meter, guard, takes: Takes::NoBody };
+        let stage = Stage { meter, guard, takes: BodyKind::NoBody };
         let refuses = Arc::new(move |_| -> AnswerFuture { Box::pin(async move { Err(error()) }) });
         stage.run(edge, request, refuses).await
     }
@@ -303,7 +300,7 @@ mod tests {
     #[test]
     fn the_sandbox_is_mounted_in_a_sandbox_only() {
         let has = |sandbox| {
-            let mounted = Mounted { sandbox, ..Mounted::ALL };
+            let mounted = OptionalRoutes { sandbox, ..OptionalRoutes::ALL };
             let paths = routes(mounted).into_openapi().paths.paths;
             paths.keys().any(|path| path.contains("/sandbox/"))
         };

@@ -13,7 +13,7 @@ const READ_AGAIN: Duration = Duration::from_secs(3600);
 
 /// A kind of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Reading {
+pub(crate) enum ReadingKind {
     /// All data at one position.
     Archive,
     /// The log from its first record.
@@ -30,7 +30,7 @@ pub(crate) enum Reading {
     Recipients,
 }
 
-impl Reading {
+impl ReadingKind {
     fn entry(self) -> AuditEntry {
         let archive = |part: &str| AuditEntry::new("archive.read").change("part", part);
         match self {
@@ -51,14 +51,14 @@ impl Reading {
 }
 
 /// The caller, their address, the kind of reading, and the workspace.
-type Reader = (AuditActor, Option<Box<str>>, Reading, Option<WorkspaceId>);
+type ReaderKey = (AuditActor, Option<Box<str>>, ReadingKind, Option<WorkspaceId>);
 
 /// The readers of repeated readings, with the time of their last record.
 ///
 /// Only the first reading of an hour is recorded: each record is a commit that a backup has to
 /// follow.
 #[derive(Debug, Default)]
-pub(crate) struct Readings(Mutex<HashMap<Reader, Timestamp>>);
+pub(crate) struct Readings(Mutex<HashMap<ReaderKey, Timestamp>>);
 
 impl Readings {
     /// Records a reading that starts now. The record is durable when this returns.
@@ -69,7 +69,7 @@ impl Readings {
         &self,
         engine: &Engine,
         by: &AuditContext,
-        reading: Reading,
+        reading: ReadingKind,
         workspace: Option<&WorkspaceId>,
     ) -> Result<(), Unavailable> {
         let now = engine.clock().now();

@@ -36,7 +36,7 @@ pub(crate) struct RequestLog {
 
 /// The data that is recorded of a request.
 #[derive(Clone, Copy)]
-pub(crate) struct Answered<'a> {
+pub(crate) struct AnsweredRequest<'a> {
     pub(crate) request_id: &'a str,
     pub(crate) identity: &'a Identity,
     pub(crate) meter: &'a RouteMeter,
@@ -104,10 +104,10 @@ impl LoggedCaller {
 }
 
 impl LoggedRequest {
-    fn new(at: Timestamp, answered: Answered<'_>) -> Self {
+    fn new(at: Timestamp, answered: AnsweredRequest<'_>) -> Self {
         let id = CallerId::Text(None);
         let caller = LoggedCaller { kind: ActorKind::Anonymous, id, name: String::new() };
-        let Answered { meter, status, cause, took, .. } = answered;
+        let AnsweredRequest { meter, status, cause, took, .. } = answered;
         let mut new = Self {
             request_id: String::new(),
             at,
@@ -121,7 +121,7 @@ impl LoggedRequest {
         new
     }
 
-    fn set(&mut self, at: Timestamp, answered: Answered<'_>) {
+    fn set(&mut self, at: Timestamp, answered: AnsweredRequest<'_>) {
         self.request_id.clear();
         self.request_id.push_str(answered.request_id);
         if !self.meter.is(answered.meter) {
@@ -135,12 +135,12 @@ impl LoggedRequest {
 
 /// The requests of one workspace.
 struct Ring {
-    slots: Mutex<Slots>,
+    slots: Mutex<RequestSlots>,
     /// The time at which the newest request was answered, in milliseconds.
     newest_at: AtomicU64,
 }
 
-struct Slots {
+struct RequestSlots {
     /// The number of requests that were ever recorded, which is also the number of the next one.
     recorded: u64,
     /// The requests. A request's slot is its number modulo `REQUESTS_MAX`.
@@ -149,17 +149,17 @@ struct Slots {
 
 impl Ring {
     fn new(at: Timestamp) -> Self {
-        let slots = Slots { recorded: 0, slots: Vec::with_capacity(REQUESTS_MAX) };
+        let slots = RequestSlots { recorded: 0, slots: Vec::with_capacity(REQUESTS_MAX) };
         Self { slots: Mutex::new(slots), newest_at: AtomicU64::new(at.as_millis()) }
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots> {
+    fn slots(&self) -> MutexGuard<'_, RequestSlots> {
         // A half-written slot belongs to a request whose recording panicked. The next request is
         // recorded correctly.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record(&self, at: Timestamp, answered: Answered<'_>) {
+    fn record(&self, at: Timestamp, answered: AnsweredRequest<'_>) {
         self.newest_at.store(at.as_millis(), Ordering::Relaxed);
         let mut slots = self.slots();
         let place = slot_of(slots.recorded);
@@ -178,7 +178,12 @@ fn slot_of(number: u64) -> usize {
 
 impl RequestLog {
     /// Records a request of a workspace, if the workspace has a ring or one is free.
-    pub(crate) fn record(&self, workspace: &WorkspaceId, at: Timestamp, answered: Answered<'_>) {
+    pub(crate) fn record(
+        &self,
+        workspace: &WorkspaceId,
+        at: Timestamp,
+        answered: AnsweredRequest<'_>,
+    ) {
         if let Some(ring) = self.rings.load().get(workspace) {
             return ring.record(at, answered);
         }
@@ -268,7 +273,7 @@ mod tests {
     fn record(log: &RequestLog, workspace: &str, at: u64, id: &str, status: u16) {
         let meter = RouteMeter::new("/v1/otp/send", "POST");
         let status = StatusCode::from_u16(status).unwrap();
-        let answered = Answered {
+        let answered = AnsweredRequest {
             request_id: id,
             identity: &Identity::Anonymous,
             meter: &meter,

@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 
 use super::edge::Edge;
 use super::pipeline::{
-    Admitted, Answer, ApiError, Call, Guard, Identity, Reply, Routes, Takes, count_failure, json,
-    route,
+    Admitted, Answer, ApiError, BodyKind, Call, Guard, Identity, Reply, Routes, count_failure,
+    json, route,
 };
 
 /// The maximum size of a receipt, in bytes.
@@ -24,15 +24,16 @@ const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
 pub(crate) fn routes() -> Routes {
-    Routes::default()
-        .routes(route!(take).takes(Takes::Raw { max_bytes: RECEIPT_BYTES_MAX }).guarded(Target))
+    Routes::default().routes(
+        route!(take).takes(BodyKind::Raw { max_bytes: RECEIPT_BYTES_MAX }).guarded(ReceiptTarget),
+    )
 }
 
 /// Finds the workspace before a body is read, and only for a request that looks signed.
 #[derive(Debug, Clone, Copy)]
-struct Target;
+struct ReceiptTarget;
 
-impl Target {
+impl ReceiptTarget {
     fn find(edge: &Edge, parts: &Parts) -> Result<Workspace, ApiError> {
         let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
         let is_signed = header(ID).is_some_and(|id| !id.is_empty())
@@ -48,7 +49,7 @@ impl Target {
     }
 }
 
-impl Guard for Target {
+impl Guard for ReceiptTarget {
     type Caller = Workspace;
 
     fn admit(&self, edge: &Edge, parts: &Parts) -> Admitted<Workspace> {

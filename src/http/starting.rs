@@ -10,7 +10,7 @@ use postrider_actors::store::{Progress, Rebuilding};
 use serde_json::json;
 
 use super::edge::AppOptions;
-use super::pipeline::error::help::Help;
+use super::pipeline::error::Help;
 use super::pipeline::{ApiError, Code, Reply, ResponseFuture, request_id};
 
 /// The interface until the engine has started: the process lives, but accepts no work yet.

@@ -12,14 +12,14 @@ const OF_PERSON: usize = 16;
 
 /// The holder whose streams are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Holder {
+pub(crate) enum StreamHolder {
     Key(KeyId),
     Person(PersonId),
     /// A session of an admin token.
     Session(SessionId),
 }
 
-impl Holder {
+impl StreamHolder {
     const fn most(self) -> usize {
         match self {
             Self::Key(_) => OF_KEY,
@@ -30,12 +30,12 @@ impl Holder {
 
 /// The streams that are open.
 #[derive(Debug, Default)]
-pub(crate) struct StreamShares(Mutex<HashMap<Holder, usize>>);
+pub(crate) struct StreamShares(Mutex<HashMap<StreamHolder, usize>>);
 
 impl StreamShares {
     /// Returns a place for one more stream of a caller, who holds it until it is dropped. `None` if
     /// they have the maximum number of streams.
-    pub(crate) fn take(self: &Arc<Self>, holder: Holder) -> Option<StreamPlace> {
+    pub(crate) fn take(self: &Arc<Self>, holder: StreamHolder) -> Option<StreamPlace> {
         let mut open = self.open();
         let held = open.get(&holder).copied().unwrap_or_default();
         if held >= holder.most() {
@@ -45,7 +45,7 @@ impl StreamShares {
         Some(StreamPlace { shares: Arc::clone(self), holder })
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<Holder, usize>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<StreamHolder, usize>> {
         // No code panics while it holds the lock, so the data is consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,7 +55,7 @@ impl StreamShares {
 #[derive(Debug)]
 pub(crate) struct StreamPlace {
     shares: Arc<StreamShares>,
-    holder: Holder,
+    holder: StreamHolder,
 }
 
 impl Drop for StreamPlace {
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn each_has_a_share_and_gets_it_back() {
         let shares = Arc::new(StreamShares::default());
-        let holder = |byte| Holder::Session(SessionId::from_bytes([byte; 16]));
+        let holder = |byte| StreamHolder::Session(SessionId::from_bytes([byte; 16]));
         let mut held: Vec<_> = (0..OF_PERSON).map(|_| shares.take(holder(1)).unwrap()).collect();
         assert!(shares.take(holder(1)).is_none() && shares.take(holder(2)).is_some());
         held.pop();

@@ -22,7 +22,7 @@ pub(crate) const CSV_UTF8: &str = "text/csv; charset=utf-8";
 pub(crate) const JSON_LINES: &str = "application/x-ndjson";
 
 /// The source of an answer's parts.
-pub(crate) trait Parts: Send + 'static {
+pub(crate) trait AnswerParts: Send + 'static {
     /// Returns the next part, which may be empty; `None` at the end.
     fn next(
         &mut self,
@@ -33,15 +33,15 @@ pub(crate) trait Parts: Send + 'static {
 /// Aborts a body, so that the client does not take a truncated answer for a complete one.
 #[derive(Debug, thiserror::Error)]
 #[error("the rows could not be read to the end")]
-struct Truncated;
+struct TruncatedAnswer;
 
 /// Answers with all parts.
 pub(crate) fn stream(
     call: &Call<Principal>,
     content_type: &'static str,
-    parts: impl Parts,
+    parts: impl AnswerParts,
 ) -> Reply {
-    let (sender, body) = Channel::<Bytes, Truncated>::new(BUFFERED_PARTS_MAX);
+    let (sender, body) = Channel::<Bytes, TruncatedAnswer>::new(BUFFERED_PARTS_MAX);
     let (edge, caller) = (Arc::clone(&call.edge), call.caller.clone());
     drop(tokio::spawn(send(edge, caller, parts, sender)));
     file(Reply::stream(StatusCode::OK, content_type, Body::new(body)))
@@ -78,8 +78,8 @@ pub(crate) fn csv_lines(rows: impl IntoIterator<Item = Vec<String>>) -> Vec<u8> 
 async fn send(
     edge: Arc<Edge>,
     caller: Principal,
-    mut parts: impl Parts,
-    mut sender: Sender<Bytes, Truncated>,
+    mut parts: impl AnswerParts,
+    mut sender: Sender<Bytes, TruncatedAnswer>,
 ) {
     let sending = async {
         loop {
@@ -107,7 +107,7 @@ async fn send(
         () = edge.options.drain.begun() => false,
     };
     if !complete {
-        sender.abort(Truncated);
+        sender.abort(TruncatedAnswer);
     }
 }
 

@@ -217,7 +217,7 @@ async fn list_own(call: Call<Principal>) -> Answer {
 }
 
 /// Returns the template that the path names.
-async fn named(call: &mut Call<Principal>) -> Result<(String, String), ApiError> {
+async fn template_key(call: &mut Call<Principal>) -> Result<(String, String), ApiError> {
     let name: String = call.path("name", NO_SUCH_TEMPLATE).await?;
     Ok((name, call.path("language", NO_SUCH_TEMPLATE).await?))
 }
@@ -235,7 +235,7 @@ async fn named(call: &mut Call<Principal>) -> Result<(String, String), ApiError>
     responses((status = 200, description = "The template", body = TemplateRow))
 )]
 async fn read(mut call: Call<Principal>) -> Answer {
-    let (name, language) = named(&mut call).await?;
+    let (name, language) = template_key(&mut call).await?;
     let template = call.caller.workspace().template(name, language).await?;
     Ok(Reply::ok(&TemplateRow::from(template)))
 }
@@ -275,7 +275,7 @@ pub(crate) struct RenderAnswer {
 )]
 async fn render(mut call: Call<Principal>) -> Answer {
     let components = call.json::<RenderBody>()?.components.unwrap_or_default();
-    let (name, language) = named(&mut call).await?;
+    let (name, language) = template_key(&mut call).await?;
     let template = call.caller.workspace().template(name, language).await?;
     let content = template.content(&components).map_err(TemplateError::from)?;
     Ok(Reply::ok(&RenderAnswer { text: content.text }))
@@ -314,7 +314,7 @@ async fn create(call: Call<Principal>) -> Answer {
 )]
 async fn change(mut call: Call<Principal>) -> Answer {
     let status = call.json::<TemplateChange<'_>>()?.check()?;
-    let (name, language) = named(&mut call).await?;
+    let (name, language) = template_key(&mut call).await?;
     let workspace = call.audited(call.caller.workspace());
     call.keeps(&TEMPLATE_FIXED, async || {
         Ok(TemplateRow::from(workspace.template(name.clone(), language.clone()).await?))

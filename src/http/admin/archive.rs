@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::http::pipeline::{
     Answer, ApiError, Call, Code, Drain, EverythingReader, Reply, Routes, route,
 };
-use crate::http::readings::Reading;
+use crate::http::readings::ReadingKind;
 
 /// The number of bytes that are sent at once.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -56,8 +56,8 @@ async fn archive(call: Call<()>) -> Answer {
     };
     let source = source(&call)?;
     let now = Some(call.edge.engine.clock().now());
-    let turn = turn(&call.edge.archives)?;
-    recorded(&call, Reading::Archive).await?;
+    let turn = take_turn(&call.edge.archives)?;
+    record_reading(&call, ReadingKind::Archive).await?;
     stream(call, turn, move |out| match takes_checkpoint {
         true => source.write_base(now, out),
         false => source.write_archive(now, out).map(drop),
@@ -96,8 +96,12 @@ async fn log(call: Call<()>) -> Answer {
         let message = "the server has another log";
         return Err(ApiError::new(Code::Conflict, message).because("other_log"));
     }
-    let (after, turn) = (Position(after as u64), turn(&call.edge.archives)?);
-    recorded(&call, if after == Position(0) { Reading::WholeLog } else { Reading::Log }).await?;
+    let (after, turn) = (Position(after as u64), take_turn(&call.edge.archives)?);
+    record_reading(
+        &call,
+        if after == Position(0) { ReadingKind::WholeLog } else { ReadingKind::Log },
+    )
+    .await?;
     stream(call, turn, move |out| source.write_log(after, out).map(drop)).await
 }
 
@@ -113,8 +117,8 @@ async fn log(call: Call<()>) -> Answer {
         content_type = "application/octet-stream"))
 )]
 async fn files(call: Call<()>) -> Answer {
-    let (contents, turn) = (contents(&call)?, turn(&call.edge.archive_files)?);
-    recorded(&call, Reading::Files).await?;
+    let (contents, turn) = (contents(&call)?, take_turn(&call.edge.archive_files)?);
+    record_reading(&call, ReadingKind::Files).await?;
     stream(call, turn, move |out| {
         for first in 0..=u8::MAX {
             for hash in contents.list(first)? {
@@ -143,8 +147,8 @@ async fn file(mut call: Call<()>) -> Answer {
     let hash: String = call.path("sha256", NO_SUCH_FILE).await?;
     let none = || ApiError::not_found(NO_SUCH_FILE).because("no_such_file");
     let hash = BlobHash::parse(&hash).ok_or_else(none)?;
-    let (contents, turn) = (contents(&call)?, turn(&call.edge.archive_files)?);
-    recorded(&call, Reading::Files).await?;
+    let (contents, turn) = (contents(&call)?, take_turn(&call.edge.archive_files)?);
+    record_reading(&call, ReadingKind::Files).await?;
     // The first chunk is read together with opening the file. If the disk is unreadable, the error
     // is thus reported now, before the answer starts.
     let opened = tokio::task::spawn_blocking(move || {
@@ -169,7 +173,7 @@ async fn file(mut call: Call<()>) -> Answer {
     .await
 }
 
-async fn recorded(call: &Call<()>, reading: Reading) -> Result<(), ApiError> {
+async fn record_reading(call: &Call<()>, reading: ReadingKind) -> Result<(), ApiError> {
     let (engine, by) = (&call.edge.engine, call.audit_context());
     Ok(call.edge.readings.record(engine, &by, reading, None).await?)
 }
@@ -202,9 +206,9 @@ fn source(call: &Call<()>) -> Result<DataSource, ApiError> {
 /// Aborts a body, so that the client does not take a part for the whole.
 #[derive(Debug, thiserror::Error)]
 #[error("the data could not be read to the end")]
-struct Truncated;
+struct TruncatedCopy;
 
-fn turn(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
+fn take_turn(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
     let turn = Arc::clone(turns).try_acquire_owned();
     turn.map_err(|_| ApiError::overloaded("another copy of the data is being read"))
 }
@@ -215,7 +219,7 @@ async fn stream(
     turn: OwnedSemaphorePermit,
     write: impl FnOnce(&mut dyn Write) -> Result<(), CopyError> + Send + 'static,
 ) -> Answer {
-    let (sender, body) = Channel::<Bytes, Truncated>::new(BUFFERED_CHUNKS_MAX);
+    let (sender, body) = Channel::<Bytes, TruncatedCopy>::new(BUFFERED_CHUNKS_MAX);
     let (begun, has_begun) = oneshot::channel();
     let (drain, runtime) = (call.edge.options.drain.clone(), Handle::current());
     let mut out = Out { sender, drain, runtime, begun: Some(begun), buffer: Vec::new() };
@@ -226,7 +230,7 @@ async fn stream(
             && out.begun.is_none()
         {
             tracing::warn!(%error, "a copy of the data ends early");
-            out.sender.abort(Truncated);
+            out.sender.abort(TruncatedCopy);
         }
         written
     });
@@ -255,7 +259,7 @@ fn refused(error: CopyError) -> ApiError {
 
 /// A writer that sends its bytes to a body, and waits while the client does not read.
 struct Out {
-    sender: Sender<Bytes, Truncated>,
+    sender: Sender<Bytes, TruncatedCopy>,
     drain: Drain,
     runtime: Handle,
     /// Notified of the first byte.

@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::http::cluster_answers::{ClusterAnswer, DrainAnswer, MoveAnswer, ShardTarget};
-use crate::http::elsewhere::Elsewhere;
+use crate::http::elsewhere::{ClusterAnswer, DrainAnswer, Elsewhere, MoveAnswer, ShardTarget};
 use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Reply, Routes, route};
 
 const NO_NODE: &str = "the cluster has no such node";

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::audit::ActorAnswer;
 use super::limits::{KEY_LIMITS, LimitsBody};
-use super::params::{check_name, expiry, workspace_id};
+use super::{check_name, expiry, workspace_id};
 use crate::http::pipeline::object::nullable;
 use crate::http::pipeline::{
     Answer, ApiError, Call, Code, Delegates, Manages, Page, Reply, Routes, route,

@@ -1,18 +1,26 @@
-//! Sets the limits of a workspace.
+//! Sets what a workspace may use: its limits and its balance.
 
 use std::fmt;
 
+use postrider_actors::domain::prices::CREDITS_MAX;
 use postrider_actors::domain::{Limits, LimitsOverride};
-use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess};
+use serde::de::{Deserializer, IgnoredAny, MapAccess};
+use serde::{Deserialize, Serialize, de};
 use utoipa::openapi::schema::{KnownFormat, Object, ObjectBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::params::workspace_id;
+use super::workspace_id;
 use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Integer, Reply, Routes, route};
 
+/// The prefix of the limits that a key may override.
+pub(super) const KEY_LIMITS: &str = "key_";
+
 pub(crate) fn routes() -> Routes {
-    Routes::default().routes(route!(set).guarded(Administrator))
+    Routes::default()
+        .routes(route!(set_credits).guarded(Administrator))
+        .routes(route!(add_credits).guarded(Administrator))
+        .routes(route!(set_limits).guarded(Administrator))
 }
 
 /// Limits of a body; `null` leaves a limit as it is.
@@ -68,9 +76,6 @@ impl<'de> Deserialize<'de> for LimitsBody {
         deserializer.deserialize_map(Visitor)
     }
 }
-
-/// The prefix of the limits that a key may override.
-pub(super) const KEY_LIMITS: &str = "key_";
 
 /// The schema of the limits in force.
 pub(crate) struct LimitsSchema;
@@ -148,10 +153,70 @@ impl ToSchema for LimitsSchema {
     request_body = NewLimitsSchema,
     responses((status = 200, description = "The limits in force", body = LimitsSchema))
 )]
-async fn set(mut call: Call<()>) -> Answer {
+async fn set_limits(mut call: Call<()>) -> Answer {
     let over = call.json::<LimitsBody>()?.check("")?;
     let id = workspace_id(&mut call).await?;
     Ok(Reply::ok(&call.admin().set_limits(&id, over).await?))
+}
+
+/// A balance to be set.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct SetCredits {
+    /// The new balance.
+    #[schema(value_type = i64, minimum = 0, maximum = 9_007_199_254_740_991_i64, example = 1000)]
+    credits: Integer,
+}
+
+/// Credits to be added.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct AddCredits {
+    /// How many.
+    #[schema(value_type = i64, minimum = 0, maximum = 9_007_199_254_740_991_i64, example = 500)]
+    add: Integer,
+}
+
+/// A balance.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CreditsAnswer {
+    /// The balance after the change.
+    #[schema(example = 1500)]
+    credits: u64,
+}
+
+#[utoipa::path(
+    put,
+    path = "/admin/v1/workspaces/{workspace}/credits",
+    operation_id = "setCredits",
+    tag = "Administration",
+    summary = "Set the balance",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    request_body = SetCredits,
+    responses((status = 200, description = "The balance", body = CreditsAnswer))
+)]
+async fn set_credits(mut call: Call<()>) -> Answer {
+    let credits = call.json::<SetCredits>()?.credits.within("credits", 0, CREDITS_MAX)?;
+    let id = workspace_id(&mut call).await?;
+    let credits = call.admin().set_credits(&id, credits).await?;
+    Ok(Reply::ok(&CreditsAnswer { credits }))
+}
+
+#[utoipa::path(
+    post,
+    path = "/admin/v1/workspaces/{workspace}/credits",
+    operation_id = "addCredits",
+    tag = "Administration",
+    summary = "Add to the balance",
+    description = "422 with the reason `credits_too_large` when the sum would be more than \
+        9007199254740991.",
+    params(("workspace" = String, Path, description = "The workspace's id")),
+    request_body = AddCredits,
+    responses((status = 200, description = "The balance", body = CreditsAnswer))
+)]
+async fn add_credits(mut call: Call<()>) -> Answer {
+    let add = call.json::<AddCredits>()?.add.within("add", 0, CREDITS_MAX)?;
+    let id = workspace_id(&mut call).await?;
+    let credits = call.admin().add_credits(&id, add).await?;
+    Ok(Reply::ok(&CreditsAnswer { credits }))
 }
 
 #[cfg(test)]

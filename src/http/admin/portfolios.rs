@@ -6,7 +6,7 @@ use postrider_actors::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::params::workspace;
+use super::workspace;
 use crate::http::pipeline::{Answer, ApiError, Call, Code, Integer, Manages, Reply, Routes, route};
 
 /// The maximum value of a limit.

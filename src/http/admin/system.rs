@@ -1,4 +1,6 @@
-//! Shows an operator the state of the server, and each workspace at a glance.
+//! Shows an operator the state of the server, its clock, and each workspace at a glance.
+//!
+//! It also has the clock follow the machine's, and releases a server that is held.
 
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use postrider_actors::WorkspaceGlance;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::params::workspace_id;
+use super::workspace_id;
 use super::workspaces::state_words;
 use crate::http::edge::Edge;
 use crate::http::elsewhere::ServerFigures;
@@ -16,9 +18,12 @@ use crate::settings::InForce;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(read).guarded(Administrator))
+        .routes(route!(read_system).guarded(Administrator))
         .routes(route!(overview).guarded(Administrator))
         .routes(route!(unpark).guarded(Administrator))
+        .routes(route!(read_clock).guarded(Administrator))
+        .routes(route!(follow_clock).guarded(Administrator))
+        .routes(route!(release).guarded(Administrator))
 }
 
 /// How what is durable does.
@@ -133,7 +138,7 @@ fn tenths_of_ms(took: Duration) -> f64 {
                    `node` says which.",
     responses((status = 200, description = "The server", body = SystemAnswer<'_>))
 )]
-async fn read(call: Call<()>) -> Answer {
+async fn read_system(call: Call<()>) -> Answer {
     Ok(Reply::ok(&SystemAnswer::of(&call.edge).await?))
 }
 
@@ -231,6 +236,105 @@ async fn unpark(mut call: Call<()>) -> Answer {
     let id = workspace_id(&mut call).await?;
     call.edge.engine.operations().unpark(&id, call.audit_context()).await?;
     Ok(Reply::empty(StatusCode::ACCEPTED))
+}
+
+/// The clock.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct EngineClock {
+    /// The machine's clock.
+    #[schema(format = DateTime)]
+    wall: String,
+    /// Engine time: windows, expiries and event times read it.
+    #[schema(format = DateTime)]
+    engine: String,
+    /// Real time: what signatures of webhooks carry. It follows the machine's clock slowly.
+    #[schema(format = DateTime)]
+    real: String,
+    /// The moment of the last durable commit. A start goes on behind it, whatever the machine's
+    /// clock shows.
+    #[schema(format = DateTime)]
+    durable: Option<String>,
+    /// The machine's clock less real time, in seconds.
+    #[schema(example = 0.0)]
+    difference_seconds: f64,
+    /// Whether the difference is a step: more than `clock.step_seconds`.
+    step: bool,
+    /// What engine time is ahead of real time by, in seconds, because the data was ahead of the
+    /// machine's clock at the start. What the sandbox moved is not in it.
+    #[schema(example = 0.0)]
+    ahead_seconds: f64,
+}
+
+#[utoipa::path(
+    get,
+    path = "/admin/v1/clock",
+    operation_id = "readClock",
+    tag = "Administration",
+    summary = "Read the engine's clock",
+    description = "404 on a node of a cluster, where each shard has a clock.",
+    responses((status = 200, description = "The clock", body = EngineClock))
+)]
+async fn read_clock(call: Call<()>) -> Answer {
+    call.edge.must_be_alone()?;
+    Ok(clock_reply(&call))
+}
+
+#[utoipa::path(
+    post,
+    path = "/admin/v1/clock/follow",
+    operation_id = "followClock",
+    tag = "Administration",
+    summary = "Take the machine's time at once",
+    description = "After a step of the machine's clock that is right, such as a pause of the machine. \
+                   What is due then is done at once. Time never goes back: where the machine's clock \
+                   is behind, nothing changes, and the engine goes on to follow it slowly. 404 on a \
+                   node of a cluster.",
+    responses((status = 200, description = "The clock after the move", body = EngineClock))
+)]
+async fn follow_clock(call: Call<()>) -> Answer {
+    call.edge.must_be_alone()?;
+    call.admin().follow_clock().await?;
+    Ok(clock_reply(&call))
+}
+
+fn clock_reply(call: &Call<()>) -> Reply {
+    let clock = call.edge.engine.clock();
+    let health = clock.health();
+    Reply::ok(&EngineClock {
+        wall: clock.wall().to_string(),
+        durable: call.edge.engine.durable_moment().map(|at| at.to_string()),
+        engine: clock.now().to_string(),
+        real: clock.real().to_string(),
+        difference_seconds: health.difference_ms as f64 / 1000.0,
+        step: health.in_step,
+        ahead_seconds: health.lead.as_secs_f64(),
+    })
+}
+
+/// Whether the server is held.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Released {
+    /// Always `false`.
+    #[schema(example = false)]
+    held: bool,
+}
+
+#[utoipa::path(
+    post,
+    path = "/admin/v1/release",
+    operation_id = "releaseServer",
+    tag = "Administration",
+    summary = "Have a held server send again",
+    description = "A server that was restored is held: what it knows is older than the world. It \
+                   answers reads and verifies codes, and sends nothing; what would send is 503 with \
+                   the reason `held`. Once this is answered, what waited goes out. It changes \
+                   nothing on a server that is not held. 404 on a node of a cluster, which never is.",
+    responses((status = 200, description = "It is not held", body = Released))
+)]
+async fn release(call: Call<()>) -> Answer {
+    call.edge.must_be_alone()?;
+    call.admin().release().await?;
+    Ok(Reply::ok(&Released { held: false }))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use postrider_actors::domain::template::TemplateName;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::params::{workspace, workspace_id};
+use super::{workspace, workspace_id};
 use crate::http::pipeline::{Answer, ApiError, Call, Manages, Page, Reply, Routes, route};
 use crate::http::templates::{
     NO_SUCH_TEMPLATE, NewTemplateBody, TEMPLATE_FIXED, TemplateChange, TemplateRow, TemplatesAnswer,

@@ -8,7 +8,7 @@ use postrider_actors::{AdminTokenInfo, CreatedAdminToken, NewAdminToken};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::params::{check_name, expiry};
+use super::{check_name, expiry};
 use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
 
 pub(crate) fn routes() -> Routes {

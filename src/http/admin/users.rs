@@ -9,7 +9,7 @@ use postrider_actors::{Login, Person, PersonChange, Role};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::params::check_name;
+use super::check_name;
 use crate::http::pipeline::{Administrator, Answer, ApiError, Call, Page, Reply, Routes, route};
 
 const MISSING: &str = "no such user";

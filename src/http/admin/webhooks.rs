@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use postrider_actors::domain::WebhookId;
 use postrider_actors::{Permission, WebhookChange};
 
-use super::params::workspace;
+use super::workspace;
 use crate::http::pipeline::{Answer, Call, Manages, Page, Reply, Routes, route};
 use crate::http::webhooks::{
     NO_SUCH_WEBHOOK, WebhookInput, WebhookRow, WebhookUpdate, WebhookWithSecret, WebhooksAnswer,

@@ -10,9 +10,9 @@ use postrider_actors::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::params::{check_name, workspace_id};
+use super::{check_name, workspace_id};
 use crate::http::pipeline::{
-    Administrator, Answer, ApiError, BodySize, Call, Code, Manages, Page, Reply, Routes, Takes,
+    Administrator, Answer, ApiError, BodyKind, BodySize, Call, Code, Manages, Page, Reply, Routes,
     route,
 };
 
@@ -26,7 +26,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(read).guarded(Administrator))
         .routes(
             route!(remove)
-                .takes(Takes::Json(BodySize::Usual))
+                .takes(BodyKind::Json(BodySize::Usual))
                 .guarded(Manages::of(Permission::WorkspaceDelete)),
         )
 }

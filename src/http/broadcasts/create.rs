@@ -1,4 +1,7 @@
-//! Serves the route that creates broadcasts.
+//! Serves the route that creates broadcasts, and checks their bodies.
+//!
+//! A body also names the numbers that a broadcast is sent from, and the sources of the variables
+//! for a segment's contacts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,27 +14,36 @@ use postrider_actors::{
     Permission, Route, SegmentAudience, VariableSource,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{Array, ArrayBuilder, OneOf, Schema};
+use utoipa::openapi::{ObjectBuilder, RefOr, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::recipients::Recipients;
-use super::sent_from::SentFrom;
-use super::variables::sources;
+use crate::http::message_body::sender_notes;
 use crate::http::pipeline::{
-    Answer, ApiError, BodySize, Call, Key, Principal, Reply, Routes, Takes, route,
+    Answer, ApiError, BodyKind, BodySize, Call, Key, Principal, Reply, Routes, route,
 };
 use crate::http::segments::NO_SUCH_SEGMENT;
-use crate::http::sender_notes::sender_notes;
 
 /// The maximum length of a broadcast's name, in characters.
 const NAME_CHARS_MAX: usize = 200;
 /// The maximum size of a body's `components`, in bytes.
 const COMPONENTS_BYTES_MAX: usize = 65_536;
+/// The maximum number of numbers that a body may name.
+const NUMBERS_MAX: usize = 64;
+/// The maximum number of placeholders that are filled. No template has more.
+const SOURCES_MAX: usize = 100;
+/// The maximum lengths of a text for all contacts and of a custom field's name, in characters.
+const TEXT_CHARS_MAX: usize = 1024;
+const FIELD_CHARS_MAX: usize = 200;
+const FIELD: &str = "custom_fields.";
 
 pub(crate) fn routes() -> Routes {
     Routes::default().routes(
         route!(create)
-            .takes(Takes::Json(BodySize::Broadcast))
+            .takes(BodyKind::Json(BodySize::Broadcast))
             .guarded(Key::of(Permission::BroadcastsWrite)),
     )
 }
@@ -62,7 +74,7 @@ pub(crate) struct NewBroadcastBody<'a> {
     segment_id: Option<Cow<'a, str>>,
     /// With a segment: what fills the places of the template's body for each contact, in their
     /// order: `name`, `custom_fields.` and a field's name, or `{"text": "the same for all"}`.
-    #[schema(value_type = Option<Vec<super::variables::SourceSchema>>, max_items = 100)]
+    #[schema(value_type = Option<Vec<SourceSchema>>, max_items = 100)]
     variables_from: Option<Vec<serde_json::Value>>,
     /// When it begins, RFC 3339; left out: at once.
     #[serde(borrow)]
@@ -90,6 +102,101 @@ pub(crate) struct NewBroadcastBody<'a> {
     /// numbers of the pool.
     #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     from: Option<SentFrom>,
+}
+
+/// One number, or several, by their ids or phones.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
+pub(crate) enum SentFrom {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl SentFrom {
+    pub(super) fn numbers(self) -> Result<Vec<Box<str>>, ApiError> {
+        match self {
+            Self::One(number) => Ok(vec![number.into()]),
+            Self::Several(all) if (1..=NUMBERS_MAX).contains(&all.len()) => {
+                Ok(all.into_iter().map(Box::from).collect())
+            }
+            Self::Several(_) => Err(ApiError::field("from", "must name 1 to 64 numbers")),
+        }
+    }
+}
+
+impl PartialSchema for SentFrom {
+    fn schema() -> RefOr<Schema> {
+        let number = || ObjectBuilder::new().schema_type(Type::String).build();
+        let several: Array = ArrayBuilder::new()
+            .items(number())
+            .min_items(Some(1))
+            .max_items(Some(NUMBERS_MAX))
+            .build();
+        let mut from = OneOf::new();
+        from.items = vec![number().into(), several.into()];
+        RefOr::T(Schema::OneOf(from))
+    }
+}
+
+impl ToSchema for SentFrom {
+    fn name() -> Cow<'static, str> {
+        "SentFrom".into()
+    }
+}
+
+/// The schema of a source: a word, or an object.
+pub(super) struct SourceSchema;
+
+impl PartialSchema for SourceSchema {
+    fn schema() -> RefOr<Schema> {
+        let word = ObjectBuilder::new().schema_type(Type::String);
+        let word = word.pattern(Some(r"^(name|custom_fields\..{1,200})$")).build();
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        let text = text.min_length(Some(1)).max_length(Some(TEXT_CHARS_MAX)).build();
+        let object = ObjectBuilder::new().property("text", text).required("text");
+        let mut source = OneOf::new();
+        source.items = vec![word.into(), object.build().into()];
+        RefOr::T(Schema::OneOf(source))
+    }
+}
+
+impl ToSchema for SourceSchema {
+    fn name() -> Cow<'static, str> {
+        "VariableSource".into()
+    }
+}
+
+/// Checks the sources of a body.
+pub(super) fn sources(given: &[Value]) -> Result<Vec<VariableSource>, ApiError> {
+    if given.len() > SOURCES_MAX {
+        let rule = format_args!("must have at most {SOURCES_MAX} entries");
+        return Err(ApiError::field("variables_from", rule));
+    }
+    let read = |(at, value): (usize, &Value)| {
+        variable_source(value).ok_or_else(|| {
+            let rule = "must be `name`, `custom_fields.` and a field's name, or an object with a \
+                        `text` of 1 to 1024 characters";
+            ApiError::field(&format!("variables_from[{at}]"), rule)
+        })
+    };
+    given.iter().enumerate().map(read).collect()
+}
+
+fn variable_source(value: &Value) -> Option<VariableSource> {
+    match value {
+        Value::String(word) if word == "name" => Some(VariableSource::Name),
+        Value::String(word) => {
+            let field = word.strip_prefix(FIELD)?;
+            let fits = (1..=FIELD_CHARS_MAX).contains(&field.chars().count());
+            fits.then(|| VariableSource::CustomField(field.into()))
+        }
+        Value::Object(fields) => {
+            let text = fields.get("text").filter(|_| fields.len() == 1)?.as_str()?;
+            let fits = (1..=TEXT_CHARS_MAX).contains(&text.chars().count());
+            fits.then(|| VariableSource::Text(text.into()))
+        }
+        _ => None,
+    }
 }
 
 /// A broadcast was made.
@@ -150,7 +257,7 @@ async fn create(call: Call<Principal>) -> Answer {
     }
     let is_segment = segment.is_some();
     if let Some(segment) = segment {
-        new.audience = complete(members(&caller, segment).await?)?;
+        new.audience = complete_audience(segment_audience(&caller, segment).await?)?;
     }
     let made = workspace.create_broadcast(new, key).await.map_err(|error| match error {
         IdempotentError::Refused(CreateBroadcastError::Variables { misfits, more })
@@ -165,12 +272,12 @@ async fn create(call: Call<Principal>) -> Answer {
 }
 
 /// A segment, and the sources of the values for the template's placeholders.
-pub(super) type Members = (SegmentId, Vec<VariableSource>);
+pub(super) type SegmentSource = (SegmentId, Vec<VariableSource>);
 
 /// Returns the audience of a segment: its contacts that have a phone.
-pub(super) async fn members(
+pub(super) async fn segment_audience(
     caller: &Principal,
-    (segment, sources): Members,
+    (segment, sources): SegmentSource,
 ) -> Result<SegmentAudience, ApiError> {
     caller.check(Permission::ContactsRead)?;
     let found = caller.workspace().segment_audience(segment, &sources).await?;
@@ -181,7 +288,7 @@ pub(super) async fn members(
 }
 
 /// Refuses an audience in which some contacts lack a value for a placeholder.
-fn complete(found: SegmentAudience) -> Result<Audience, ApiError> {
+fn complete_audience(found: SegmentAudience) -> Result<Audience, ApiError> {
     let Some(first) = found.named.first() else { return Ok(found.audience) };
     let lacking = found.without_value;
     let rule = format_args!("has no value for {lacking} of the contacts, such as that of {first}");
@@ -227,7 +334,7 @@ pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
 /// Checks a body. When the audience is a segment, it is still empty and the segment is returned.
 pub(super) fn new_broadcast(
     body: NewBroadcastBody<'_>,
-) -> Result<(NewBroadcast, Option<Members>), ApiError> {
+) -> Result<(NewBroadcast, Option<SegmentSource>), ApiError> {
     check_name(&body.name)?;
     if body.template_name.is_empty() {
         return Err(ApiError::field("template_name", "must not be empty"));

@@ -5,11 +5,6 @@ mod create;
 mod preview;
 mod read;
 mod recipients;
-mod recipients_csv;
-mod sent_from;
-mod trial;
-mod update;
-mod variables;
 
 use postrider_actors::domain::BroadcastId;
 use postrider_actors::{BroadcastError, CreateBroadcastError, RetryBroadcastError};
@@ -21,9 +16,7 @@ pub(crate) fn routes() -> Routes {
     Routes::default()
         .merge(create::routes())
         .merge(preview::routes())
-        .merge(trial::routes())
         .merge(read::routes())
-        .merge(update::routes())
         .merge(control::routes())
 }
 

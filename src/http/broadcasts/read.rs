@@ -1,20 +1,22 @@
-//! Lists and reads broadcasts and their recipients.
+//! Lists and reads broadcasts and their recipients, as JSON or CSV.
 
 use std::collections::BTreeMap;
 
 use postrider_actors::domain::{BroadcastId, Timestamp};
 use postrider_actors::{
-    Broadcast, BroadcastCounts, BroadcastPolicy, Permission, RecipientError, RecipientRow,
-    RecipientStatus,
+    Broadcast, BroadcastCounts, BroadcastError, BroadcastPolicy, Permission, RecipientError,
+    RecipientRow, RecipientStatus, Unavailable, UnavailableReason, Workspace,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::broadcast_id;
-use super::recipients_csv::RecipientLines;
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Page, Principal, Reply, Routes, route};
-use crate::http::readings::Reading;
-use crate::http::streamed::{CSV, CSV_UTF8, stream};
+use crate::http::readings::ReadingKind;
+use crate::http::streamed::{AnswerParts, CSV, CSV_UTF8, csv_lines, stream};
+
+/// The number of recipients that are read at a time.
+const PART_RECIPIENTS: usize = 5_000;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -305,11 +307,61 @@ async fn recipients(mut call: Call<Principal>) -> Answer {
     let workspace = call.caller.workspace();
     if call.wants(CSV) {
         workspace.broadcast(id).await?;
-        call.reads_all(Reading::Recipients).await?;
+        call.reads_all(ReadingKind::Recipients).await?;
         let lines = RecipientLines { broadcast: id, status, read: None };
         return Ok(stream(&call, CSV_UTF8, lines));
     }
     let found = workspace.broadcast_recipients(id, status, page.skip(), page.limit()).await?;
     let rows = found.rows.into_iter().map(RecipientAnswer::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
+}
+
+const CSV_HEAD: [&str; 6] =
+    ["to", "message_id", "status", "error_reason", "error_code", "error_details"];
+
+/// The position in the file at which the next part starts.
+pub(super) struct RecipientLines {
+    pub(super) broadcast: BroadcastId,
+    /// The status of the rows, or `None` for all of them. `read` counts recipients of any status,
+    /// because statuses change in the meantime.
+    pub(super) status: Option<RecipientStatus>,
+    /// The number of recipients that were read; `None` if not even the head was written.
+    pub(super) read: Option<usize>,
+}
+
+impl AnswerParts for RecipientLines {
+    async fn next(&mut self, workspace: &Workspace) -> Result<Option<Vec<u8>>, Unavailable> {
+        let Some(read) = self.read else {
+            self.read = Some(0);
+            return Ok(Some(csv_lines([CSV_HEAD.map(str::to_owned).to_vec()])));
+        };
+        let found = workspace.broadcast_recipients(self.broadcast, None, read, PART_RECIPIENTS);
+        let found = found.await.map_err(|error| match error {
+            BroadcastError::Unavailable(why) => why,
+            // The broadcast was deleted in the meantime.
+            _ => Unavailable::because(UnavailableReason::Storage),
+        })?;
+        if found.rows.is_empty() {
+            return Ok(None);
+        }
+        self.read = Some(read + found.rows.len());
+        let wanted = found.rows.into_iter();
+        let wanted = wanted.filter(|row| self.status.is_none_or(|status| row.status == status));
+        Ok(Some(csv_lines(wanted.map(recipient_cells))))
+    }
+}
+
+fn recipient_cells(row: RecipientRow) -> Vec<String> {
+    let (reason, code, details) = match row.error {
+        Some(error) => (error.reason, error.code, error.details.into_string()),
+        None => ("", None, String::new()),
+    };
+    vec![
+        row.to.to_string(),
+        row.message_id.map(|id| id.to_string()).unwrap_or_default(),
+        row.status.as_str().to_owned(),
+        reason.to_owned(),
+        code.map(|code| code.to_string()).unwrap_or_default(),
+        details,
+    ]
 }

@@ -1,27 +1,32 @@
-//! Creates, reads, updates, deletes, lists and searches contacts.
+//! Creates, reads, updates, deletes, lists and searches contacts, and shows the history of one.
 
-mod batch;
-mod body;
-mod export;
-mod query;
+mod bulk;
+mod rows;
 
 use axum::http::StatusCode;
-use postrider_actors::domain::ContactId;
+use postrider_actors::domain::{ContactId, PublicEvent, Tags};
 use postrider_actors::{
-    Contact, CreateContactError, DeleteContactError, Permission, ReadContactError, Replayable,
-    Route, SortContactsError, UpdateContactError,
+    ContactFilter, ContactOrder, ContactSort, CreateContactError, DeleteContactError, EventFilter,
+    Permission, ReadContactError, Replayable, Route, SortContactsError, UpdateContactError,
 };
-use serde::Serialize;
-use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use serde_json::Value;
 
-use super::pipeline::{Answer, ApiError, Call, Code, Key, Page, Principal, Reply, Routes, route};
-use body::{ContactInput, ContactUpdate};
+use super::events::{self, EventsAnswer};
+use super::pipeline::{
+    Answer, ApiError, Call, Code, Key, LIMIT_DEFAULT, LIMIT_MAX, Page, Principal, Query, Reply,
+    Routes, route,
+};
+use rows::{ContactInput, ContactUpdate};
 
-/// The maximum length of a search term, in characters.
-const SEARCH_CHARS_MAX: usize = 200;
+pub(crate) use rows::{ContactRow, ContactsAnswer, search_term};
 
 pub(crate) const NO_SUCH_CONTACT: &str = "no such contact";
+/// The prefix of a custom field's name.
+const FIELD: &str = "custom_fields.";
+/// The maximum number of custom fields of a query.
+const FIELDS_MAX: usize = 50;
+/// The maximum length of a custom field's name or value, in characters.
+const FIELD_CHARS_MAX: usize = 200;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -30,76 +35,8 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(create).guarded(Key::of(Permission::ContactsWrite)))
         .routes(route!(update).guarded(Key::of(Permission::ContactsWrite)))
         .routes(route!(delete).guarded(Key::of(Permission::ContactsWrite)))
-        .merge(batch::routes())
-        .merge(export::routes())
-}
-
-/// A contact.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Contact)]
-pub(crate) struct ContactRow {
-    /// Names it in every call.
-    #[schema(example = "con_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    id: String,
-    /// What it is called.
-    #[schema(example = "Ana Souza")]
-    name: String,
-    /// Its phone, in E.164, as it was written; no other contact has the same, in whatever form its
-    /// country has.
-    #[schema(example = "+15550123456")]
-    phone: Option<String>,
-    /// The channel's id of the person; the channel alone sets it.
-    #[schema(example = "US.13491208655302741918")]
-    user_id: Option<String>,
-    /// The name that the person has chosen on the channel; the channel alone sets it.
-    #[schema(example = "ana")]
-    username: Option<String>,
-    /// Its e-mail address.
-    #[schema(example = "ana@example.com")]
-    email: Option<String>,
-    /// Its tags.
-    #[schema(example = json!(["vip"]))]
-    tags: Vec<String>,
-    /// Whatever else is known of it.
-    #[schema(value_type = Object, example = json!({"plan": "gold"}))]
-    custom_fields: Box<RawValue>,
-    /// When it was made.
-    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
-    created_at: String,
-    /// When it was last changed.
-    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
-    updated_at: String,
-}
-
-impl From<Contact> for ContactRow {
-    fn from(contact: Contact) -> Self {
-        let custom_fields = RawValue::from_string(contact.custom_fields.as_json().to_owned());
-        Self {
-            id: contact.id.to_string(),
-            name: contact.name.as_str().to_owned(),
-            phone: contact.phone.map(|phone| phone.to_string()),
-            user_id: contact.user_id.map(|id| id.to_string()),
-            username: contact.username.map(Into::into),
-            email: contact.email.map(|email| email.as_str().to_owned()),
-            tags: contact.tags.iter().map(str::to_owned).collect(),
-            // The custom fields were stored as JSON.
-            custom_fields: custom_fields.unwrap_or_default(),
-            created_at: contact.created_at.to_string(),
-            updated_at: contact.updated_at.to_string(),
-        }
-    }
-}
-
-/// A page of contacts.
-#[derive(Debug, Serialize, ToSchema)]
-#[allow(dead_code, reason = "describes what `list` writes")]
-pub(crate) struct ContactsAnswer {
-    /// Newest first, unless sorted otherwise.
-    data: Vec<ContactRow>,
-    /// How many there are on all pages.
-    total: u64,
-    /// The page's number.
-    page: u64,
+        .merge(bulk::routes())
+        .routes(route!(timeline).guarded(Key::of(Permission::ContactsRead)))
 }
 
 #[utoipa::path(
@@ -149,24 +86,11 @@ async fn list(call: Call<Principal>) -> Answer {
     let query = call.query()?;
     let page = Page::of(&query)?;
     let search = search_term("search", query.text("search")?)?;
-    let (filter, sort) = (query::filter(&query, search)?, query::sort(&query)?);
+    let (filter, sort) = (list_filter(&query, search)?, list_order(&query)?);
     let workspace = call.caller.workspace();
     let found = workspace.sorted_contacts(filter, sort, page.skip(), page.limit()).await?;
     let rows: Vec<_> = found.contacts.into_iter().map(ContactRow::from).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
-}
-
-/// Trims and checks a search term. A blank term is `None`.
-pub(crate) fn search_term<'a>(
-    field: &str,
-    text: Option<&'a str>,
-) -> Result<Option<&'a str>, ApiError> {
-    match text.map(str::trim).filter(|text| !text.is_empty()) {
-        Some(text) if text.chars().count() > SEARCH_CHARS_MAX => {
-            Err(ApiError::field(field, "must have at most 200 characters"))
-        }
-        text => Ok(text),
-    }
 }
 
 #[utoipa::path(
@@ -226,6 +150,94 @@ async fn delete(mut call: Call<Principal>) -> Answer {
     let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
     call.caller.workspace().delete_contact(id).await?;
     Ok(Reply::no_content())
+}
+
+/// The words of `sort`; `-` before a word reverses the order.
+const SORTS: [&str; 6] =
+    ["name", "-name", "created_at", "-created_at", "updated_at", "-updated_at"];
+
+/// Parses the filter of a list of contacts; `search` is its search term.
+fn list_filter(query: &Query, search: Option<&str>) -> Result<ContactFilter, ApiError> {
+    let fields: Vec<_> = query.below(FIELD).collect();
+    let is_long = |(name, value): &(&str, &str)| {
+        let chars = name.chars().count();
+        !(1..=FIELD_CHARS_MAX).contains(&chars) || value.chars().count() > FIELD_CHARS_MAX
+    };
+    if fields.len() > FIELDS_MAX || fields.iter().any(is_long) {
+        let rule = "must be at most 50 fields, whose names and values have at most 200 characters";
+        return Err(ApiError::field("custom_fields", rule));
+    }
+    let own = |(name, text): (&str, &str)| (name.to_owned(), Value::from(text).to_string());
+    Ok(ContactFilter {
+        tags_any: listed_tags(query, "tags_any")?,
+        tags_all: listed_tags(query, "tags_all")?,
+        tags_none: listed_tags(query, "tags_none")?,
+        fields: fields.into_iter().map(own).collect(),
+        ..ContactFilter::search(search)
+    })
+}
+
+/// Parses tags that are separated by commas.
+fn listed_tags(query: &Query, name: &str) -> Result<Vec<String>, ApiError> {
+    let texts = query.text(name)?.unwrap_or_default().split(',');
+    let texts: Vec<_> = texts.filter(|tag| !tag.trim().is_empty()).collect();
+    let tags = Tags::new(texts.iter()).map_err(|error| ApiError::field(name, error))?;
+    Ok(tags.iter().map(str::to_owned).collect())
+}
+
+/// Parses the order of the list.
+fn list_order(query: &Query) -> Result<ContactSort, ApiError> {
+    let Some(text) = query.text("sort")? else { return Ok(ContactSort::default()) };
+    let (descending, by) = match text.strip_prefix('-') {
+        Some(by) => (true, by),
+        None => (false, text),
+    };
+    let by = match by {
+        "name" => ContactOrder::Name,
+        "created_at" => ContactOrder::Created,
+        "updated_at" => ContactOrder::Updated,
+        _ => {
+            let rule = format_args!("must be one of {}", SORTS.join(", ")).to_string();
+            return Err(ApiError::field("sort", rule));
+        }
+    };
+    Ok(ContactSort { by, descending })
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/contacts/{contact_id}/timeline",
+    operation_id = "readContactTimeline",
+    tag = "Contacts",
+    summary = "What happened to a contact",
+    description = "Events about the contact, its phone and its ids on the channel, of the types \
+                   that the caller may read: `otp.*` with `otp:read` or the scope \
+                   `messaging:send`, and so on. They are found by an index. A part is short of \
+                   rows, or empty, while a long log is not indexed yet; `next_cursor` goes on \
+                   then. The log keeps events for a time.",
+    params(
+        ("contact_id" = String, Path, description = "The contact's id"),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the part before"),
+        ("limit" = Option<i64>, Query, minimum = 1, maximum = 200, description = "Most events, \
+         50 by default"),
+    ),
+    responses((status = 200, description = "Events, newest first", body = EventsAnswer))
+)]
+async fn timeline(mut call: Call<Principal>) -> Answer {
+    let query = call.query()?;
+    let limit = query.integer("limit", LIMIT_DEFAULT, 1, LIMIT_MAX)?;
+    let before = events::after_cursor(&query)?;
+    let id: ContactId = call.path("contact_id", NO_SUCH_CONTACT).await?;
+    let contact = call.caller.workspace().contact(id).await?;
+    // A contact that was merged into this one was reported by its own id.
+    let mut about = vec![id.to_string(), contact.id.to_string()];
+    about.extend(contact.phone.into_iter().flat_map(events::in_all_forms));
+    about.extend(contact.user_id.iter().chain(&contact.former_ids).map(ToString::to_string));
+    about.dedup();
+    let kinds = PublicEvent::KINDS.iter().map(|(kind, _)| *kind);
+    let types = kinds.filter(|kind| events::may_read(&call.caller, kind)).map(str::to_owned);
+    let filter = EventFilter { types: Some(types.collect()), about };
+    events::newest_first(&call, before, limit, filter).await
 }
 
 impl From<CreateContactError> for ApiError {

@@ -1,8 +1,7 @@
 //! Serves the inbox: conversations, their messages, and replies.
 
+mod agents;
 mod days;
-mod notes;
-mod quick_replies;
 mod row;
 
 use std::collections::HashMap;
@@ -44,8 +43,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(update).guarded(Key::of(Permission::InboxWrite)))
         .routes(route!(reply).guarded(Key::REPLY))
         .merge(days::routes())
-        .merge(notes::routes())
-        .merge(quick_replies::routes())
+        .merge(agents::routes())
 }
 
 #[utoipa::path(

@@ -1,32 +1,30 @@
-//! Reads the event log of a workspace.
+//! Reads the event log of a workspace, in parts or as a file.
 
-mod lines;
-mod progress;
-mod signs;
+mod passing;
 mod stream;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use postrider_actors::domain::{EventId, Phone, PublicEvent};
-use postrider_actors::{EventEntry, EventFilter, Permission};
+use postrider_actors::{EventEntry, EventFilter, Permission, Unavailable, Workspace};
 use serde::Serialize;
 use utoipa::ToSchema;
-
-use lines::EventLines;
 
 use super::pipeline::{
     Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Query, Reply, Routes, route,
 };
-use super::readings::Reading;
-use super::streamed::{JSON_LINES, stream};
+use super::readings::ReadingKind;
+use super::streamed::{AnswerParts, JSON_LINES, stream};
+
+pub(in crate::http) use stream::may_read;
 
 /// The first byte of a cursor, which defines the format of the rest.
 const CURSOR_VERSION: u8 = 1;
 
 /// The maximum length of the `about` filter, in characters.
 const ABOUT_CHARS_MAX: usize = 200;
-
-pub(in crate::http) use stream::may_read;
+/// The number of events that are read at a time.
+const PART_EVENTS: usize = 1000;
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
@@ -124,7 +122,7 @@ async fn list(call: Call<Principal>) -> Answer {
     let filter = EventFilter { types: types(&query)?, about: about(&query)? };
     let cursor = after_cursor(&query)?;
     if call.wants(JSON_LINES) {
-        call.reads_all(Reading::Events).await?;
+        call.reads_all(ReadingKind::Events).await?;
     }
     match query.text("order")? {
         None | Some("asc") => {}
@@ -251,6 +249,60 @@ pub(crate) fn decode_cursor(cursor: &str) -> Option<u64> {
     let (version, after) = bytes.split_first()?;
     let after = after.try_into().ok()?;
     (*version == CURSOR_VERSION).then(|| u64::from_be_bytes(after))
+}
+
+/// The position in the file at which the next part starts.
+enum EventLines {
+    /// Oldest first: the events after `after`, up to and including `end`.
+    Ascending {
+        filter: EventFilter,
+        after: u64,
+        end: u64,
+    },
+    /// Newest first: the events before `before`; `None` starts at the newest.
+    Descending {
+        filter: EventFilter,
+        before: Option<u64>,
+    },
+    Over,
+}
+
+impl AnswerParts for EventLines {
+    async fn next(&mut self, workspace: &Workspace) -> Result<Option<Vec<u8>>, Unavailable> {
+        match self {
+            Self::Ascending { filter, after, end } => {
+                let page = workspace.events_that(*after, PART_EVENTS, filter.clone()).await?;
+                let is_over = page.next_after == *after || page.next_after >= *end;
+                // Events that were added in the meantime are left for the next file.
+                let entries = page.entries.into_iter().filter(|entry| entry.sequence <= *end);
+                let part = lines(entries);
+                *after = page.next_after;
+                if is_over {
+                    *self = Self::Over;
+                }
+                Ok(Some(part))
+            }
+            Self::Descending { filter, before } => {
+                let page = workspace.events_back(*before, PART_EVENTS, filter.clone()).await?;
+                *before = page.next_before;
+                if before.is_none() {
+                    *self = Self::Over;
+                }
+                Ok(Some(lines(page.entries.into_iter())))
+            }
+            Self::Over => Ok(None),
+        }
+    }
+}
+
+fn lines(entries: impl Iterator<Item = EventEntry>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for entry in entries {
+        // A struct of texts and numbers always has a JSON form, and that has no line break.
+        lines.extend(serde_json::to_vec(&EventRow::from(entry)).unwrap_or_default());
+        lines.push(b'\n');
+    }
+    lines
 }
 
 #[cfg(test)]

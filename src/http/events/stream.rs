@@ -12,12 +12,11 @@ use postrider_actors::domain::EventId;
 use postrider_actors::{Permission, Unavailable, UnavailableReason, Workspace};
 use tokio::sync::watch;
 
-use super::progress::{self, ProgressFeed};
-use super::signs::{self, SignFeed};
+use super::passing::{self, ProgressFeed, SignFeed};
 use super::{EventRow, after_cursor, ahead_of_the_log, kinds};
 use crate::http::edge::Edge;
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Query, Reply, Routes, route};
-use crate::http::stream_shares::{Holder, StreamPlace};
+use crate::http::stream_shares::{StreamHolder, StreamPlace};
 
 /// The query parameter that replaces the header `Last-Event-ID`.
 const LAST_EVENT: &str = "last_event_id";
@@ -45,6 +44,8 @@ const SKIPPED: &str = "event: skipped\ndata: {}\n\n";
 const BUSY: Duration = HEARTBEAT;
 /// The maximum number of pages that are buffered while the client does not read.
 const BUFFERED_PAGES_MAX: usize = 4;
+/// The types of events that are not in the log.
+const PASSING: [&str; 3] = [passing::PROGRESS, passing::TYPING, passing::NOTED];
 
 pub(crate) fn routes() -> Routes {
     Routes::default().routes(route!(stream).guarded(Key::STREAM))
@@ -99,7 +100,7 @@ async fn stream(call: Call<Principal>) -> Answer {
         Some((field, id)) => Some((field, sequence(workspace, field, id).await?)),
         None => after_cursor(&query)?.map(|after| ("cursor", after)),
     };
-    let (types, passing) = wanted(&query)?;
+    let (types, passing) = wanted_events(&query)?;
     let held = call.edge.streams.take(holder_of(&call.caller)).ok_or_else(|| {
         ApiError::rate_limited(BUSY, "too many event streams of this key or person are open")
     })?;
@@ -120,7 +121,7 @@ async fn stream(call: Call<Principal>) -> Answer {
         opening: format!(": here\n{place}\n"),
         after,
         types,
-        progress: seen.contains(&progress::KIND).then(|| ProgressFeed::of(workspace)),
+        progress: seen.contains(&passing::PROGRESS).then(|| ProgressFeed::of(workspace)),
         signs: SignFeed::of(workspace, seen),
         growth,
         clock_moves: call.edge.engine.clock().moves(),
@@ -140,12 +141,12 @@ async fn stream(call: Call<Principal>) -> Answer {
 }
 
 /// Returns the holder whose streams are counted together.
-fn holder_of(caller: &Principal) -> Holder {
+fn holder_of(caller: &Principal) -> StreamHolder {
     match caller {
-        Principal::Key(caller) => Holder::Key(caller.key_id),
+        Principal::Key(caller) => StreamHolder::Key(caller.key_id),
         Principal::Person(member) => match &member.signed_in.person {
-            Some(person) => Holder::Person(person.id),
-            None => Holder::Session(member.signed_in.session.id()),
+            Some(person) => StreamHolder::Person(person.id),
+            None => StreamHolder::Session(member.signed_in.session.id()),
         },
     }
 }
@@ -182,13 +183,10 @@ fn may_see(caller: &Principal, kind: &str) -> bool {
     matches!(caller, Principal::Key(_)) || may_read(caller, kind)
 }
 
-/// The types of events that are not in the log.
-const PASSING: [&str; 3] = [progress::KIND, signs::TYPING, signs::NOTED];
-
 /// The requested types of the log, with `None` for all, and the requested types that are not in it.
-type Wanted = (Option<Vec<&'static str>>, Vec<&'static str>);
+type WantedEvents = (Option<Vec<&'static str>>, Vec<&'static str>);
 
-fn wanted(query: &Query) -> Result<Wanted, ApiError> {
+fn wanted_events(query: &Query) -> Result<WantedEvents, ApiError> {
     let Some(names) = query.text("types")? else { return Ok((None, PASSING.to_vec())) };
     let (passing, logged): (Vec<_>, Vec<_>) =
         names.split(',').partition(|name| PASSING.contains(&name.trim()));
@@ -314,7 +312,8 @@ impl EventStream {
             };
         }
         if self.progress.is_some() {
-            let named = page.entries.iter().filter_map(|entry| progress::about(&entry.event));
+            let named =
+                page.entries.iter().filter_map(|entry| passing::reported_broadcast(&entry.event));
             named.for_each(|id| self.caller.workspace().hurry_progress(id));
         }
         let is_full = page.entries.len() == PAGE_EVENTS;

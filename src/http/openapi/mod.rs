@@ -3,18 +3,11 @@
 //! Security, headers and refusals, which all operations share, are added here, so that no route can
 //! forget them.
 
-mod alternatives;
 mod bodies;
-mod closed;
 mod events;
-mod files;
-mod idempotency;
+mod operations;
 pub(super) mod pages;
-mod parts;
-mod reasons;
-mod rule;
 mod strict;
-mod webhooks;
 
 use postrider_actors::Permission;
 use utoipa::openapi::path::Operation;
@@ -25,15 +18,12 @@ use utoipa::openapi::{OpenApi as Document, RefOr};
 use utoipa::{Modify, OpenApi};
 
 use super::pipeline::{ErrorBody, PERMISSION};
-use alternatives::OneOfThem;
-use bodies::OptionalBodies;
-use closed::Closed;
-use events::Events;
-use files::Files;
-use idempotency::Idempotency;
-use parts::{add_limit_headers, header, operations, refusal};
+use bodies::{BodyAlternatives, ClosedBodies};
+use events::{Deliveries, EventSchemas};
+use operations::{
+    FileAnswers, Idempotency, OptionalBodies, add_limit_headers, header, operations, refusal,
+};
 use strict::Strict;
-use webhooks::Deliveries;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -109,14 +99,14 @@ pub(crate) fn outline() -> Document {
 pub(crate) fn complete(mut document: Document) -> Document {
     let modifiers: [&dyn Modify; 9] = [
         &Idempotency,
-        &Shared,
-        &Events,
+        &SharedParts,
+        &EventSchemas,
         &Deliveries,
         &Strict,
-        &OneOfThem,
-        &Files,
+        &BodyAlternatives,
+        &FileAnswers,
         &OptionalBodies,
-        &Closed,
+        &ClosedBodies,
     ];
     modifiers.iter().for_each(|modifier| modifier.modify(&mut document));
     document
@@ -126,9 +116,9 @@ pub(crate) fn complete(mut document: Document) -> Document {
 const SESSION: &str = "session";
 
 /// Adds security, headers and refusals to every operation.
-struct Shared;
+struct SharedParts;
 
-impl Modify for Shared {
+impl Modify for SharedParts {
     fn modify(&self, document: &mut Document) {
         let components = document.components.get_or_insert_default();
         for (name, description) in [

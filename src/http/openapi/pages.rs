@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_pages_about_errors_are_where_refusals_link_to() {
-        let linked = crate::http::pipeline::error::help::ERRORS_PATH;
+        let linked = crate::http::pipeline::error::ERRORS_PATH;
         assert_eq!(ERROR_PATH, format!("{linked}/{{code}}"));
     }
 }

@@ -7,14 +7,86 @@ use postrider_actors::{AutoDeliver, ConversationStatus, MessageKind, RecipientSt
 use serde_json::{Value, json};
 use utoipa::Modify;
 use utoipa::openapi::path::Parameter;
-use utoipa::openapi::schema::Schema;
-use utoipa::openapi::{OpenApi, RefOr, Response};
+use utoipa::openapi::schema::{Array, ArrayItems, Object, Schema, SchemaFormat, SchemaType};
+use utoipa::openapi::{OpenApi, RefOr, Response, Type};
 
-use super::parts::operations;
-use super::reasons::REASONS;
-use super::rule::Rule::{
-    self, Chars, Format, Items, Like, Max, NotEmpty, Pattern, PatternOf, Words,
-};
+use super::operations::{REASONS, operations};
+
+/// A rule for a value, beyond its type.
+#[derive(Clone, Copy)]
+enum ValueRule {
+    /// The value is one of these words.
+    Words(fn() -> Vec<&'static str>),
+    /// The value matches this pattern.
+    Pattern(&'static str),
+    /// The value matches the pattern that this function returns.
+    PatternOf(fn() -> String),
+    /// The value has this format.
+    Format(&'static str),
+    /// The text has from the first to the second number of characters.
+    Chars(usize, usize),
+    /// The number is at most this.
+    Max(i64),
+    /// A list has at least one item, an object at least one field.
+    NotEmpty,
+    /// Each item of the list follows these rules.
+    Items(&'static [ValueRule]),
+    /// The object may have any shape; the function returns an example.
+    Like(fn() -> Value),
+}
+
+use ValueRule::{Chars, Format, Items, Like, Max, NotEmpty, Pattern, PatternOf, Words};
+
+impl ValueRule {
+    /// Adds the rule to a schema of the type that the rule is for.
+    fn apply(self, place: &mut Schema) {
+        match place {
+            Schema::Array(array) => self.apply_to_list(array),
+            Schema::Object(object) => self.apply_to_value(object),
+            _ => debug_assert!(false, "the rule is for a list, a text or a number"),
+        }
+    }
+
+    fn apply_to_list(self, array: &mut Array) {
+        match self {
+            NotEmpty => array.min_items = Some(1),
+            Items(rules) => {
+                if let ArrayItems::RefOrSchema(items) = &mut array.items
+                    && let RefOr::T(item) = &mut **items
+                {
+                    rules.iter().for_each(|rule| rule.apply(item));
+                }
+            }
+            _ => debug_assert!(false, "the rule is not for lists"),
+        }
+    }
+
+    fn apply_to_value(self, object: &mut Object) {
+        match self {
+            Words(words) => {
+                let mut allowed: Vec<Value> = words().into_iter().map(Value::from).collect();
+                if is_nullable(object) {
+                    allowed.push(Value::Null);
+                }
+                object.enum_values = Some(allowed);
+            }
+            Pattern(pattern) => object.pattern = Some(pattern.to_owned()),
+            PatternOf(made) => object.pattern = Some(made()),
+            Format(format) => object.format = Some(SchemaFormat::Custom(format.to_owned())),
+            Chars(min, max) => {
+                (object.min_length, object.max_length) = ((min > 0).then_some(min), Some(max));
+            }
+            Max(max) => object.maximum = Some(max.into()),
+            Like(example) => object.example = Some(example()),
+            NotEmpty => object.min_properties = Some(1),
+            Items(_) => debug_assert!(false, "the rule is for lists"),
+        }
+    }
+}
+
+fn is_nullable(object: &Object) -> bool {
+    matches!(&object.schema_type, SchemaType::Array(types) if types.contains(&Type::Null))
+}
 
 /// The pattern of a name without control characters.
 const NAME: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
@@ -58,13 +130,13 @@ const PAGE_MAX: i64 = u32::MAX as i64;
 /// The maximum rate of a number, in messages per second.
 const NUMBER_RATE_MAX: i64 = 100_000;
 
-const TAG: Rule = Items(&[Chars(1, 64), Pattern(FILLED_NAME)]);
-const KINDS: Rule = Items(&[Words(kinds)]);
-const SECRET: &[Rule] = &[Pattern(VISIBLE)];
-const URL: &[Rule] = &[Format("uri"), Chars(1, 2048)];
+const TAG: ValueRule = Items(&[Chars(1, 64), Pattern(FILLED_NAME)]);
+const KINDS: ValueRule = Items(&[Words(kinds)]);
+const SECRET: &[ValueRule] = &[Pattern(VISIBLE)];
+const URL: &[ValueRule] = &[Format("uri"), Chars(1, 2048)];
 
 /// The rules of fields: schema, field and rules.
-const FIELDS: &[(&str, &str, &[Rule])] = &[
+const FIELDS: &[(&str, &str, &[ValueRule])] = &[
     ("ContactInput", "name", &[Pattern(FILLED_NAME)]),
     ("ContactInput", "email", &[Format("email")]),
     ("ContactInput", "tags", &[TAG]),
@@ -172,7 +244,7 @@ const FIELDS: &[(&str, &str, &[Rule])] = &[
 ];
 
 /// The rules of parameters: operation, parameter and rules; `*` is every operation.
-const PARAMETERS: &[(&str, &str, &[Rule])] = &[
+const PARAMETERS: &[(&str, &str, &[ValueRule])] = &[
     ("*", "page", &[Max(PAGE_MAX)]),
     ("listBroadcastRecipients", "status", &[Words(recipient_statuses)]),
     ("listConversations", "status", &[Words(conversation_statuses)]),

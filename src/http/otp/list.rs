@@ -1,4 +1,4 @@
-//! Lists one-time passwords.
+//! Lists one-time passwords, and shows the state of one.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use postrider_actors::domain::RequestId;
 use postrider_actors::domain::destination::calling_code;
 use postrider_actors::domain::event::chain::OtpChannel;
 use postrider_actors::domain::event::decision::OtpDecision;
-use postrider_actors::{Delivery, OtpFilter, OtpRow, OtpStatus, Permission};
+use postrider_actors::{Delivery, OtpFilter, OtpRow, OtpState, OtpStatus, Permission};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::chain::TryRow;
 use crate::http::pipeline::{
-    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Reply, Routes, id_cursor,
-    route,
+    Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Reply, Routes,
+    encode_id_cursor, id_cursor_of, route,
 };
 
 /// First byte of a cursor, which defines the format of the rest: a request.
@@ -125,6 +125,82 @@ impl From<OtpRow> for ListedOtpRow {
     }
 }
 
+/// Where a request stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OtpAnswer {
+    /// The request.
+    #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    request_id: String,
+    /// `active`, `verified`, `expired`, `invalidated` (five wrong codes) or `cancelled`.
+    #[schema(value_type = String, example = "active")]
+    status: OtpStatus,
+    /// Wrong codes that are still allowed.
+    #[schema(minimum = 0, maximum = 5)]
+    attempts_remaining: u8,
+    /// When the code stops, or stopped, being valid.
+    #[schema(format = DateTime, example = "2026-01-31T09:30:00.000Z")]
+    expires_at: String,
+    /// What became of the message, after a resend of the newest: `queued`, `sent`, `delivered`,
+    /// `read`, `failed` or `unknown`.
+    #[schema(value_type = String, example = "sent")]
+    delivery_status: Delivery,
+    /// What its caller calls it.
+    #[schema(example = "order-1017")]
+    reference: Option<String>,
+    /// What its caller keeps with it.
+    #[schema(value_type = Object, example = json!({"flow": "sign-in"}))]
+    metadata: BTreeMap<String, String>,
+    /// The channel that delivered it, or that of the step that began last.
+    #[schema(example = "messaging")]
+    channel: &'static str,
+    /// `outbound`, or `inbound`: its person sends the code.
+    #[schema(example = "outbound")]
+    mode: &'static str,
+    /// Where the code went, or who is to send it or sent it; null while anybody may send it, and of
+    /// a person whose phone the channel hides.
+    #[schema(example = "+15550123456")]
+    phone: Option<String>,
+    /// Who sent the code, once it is verified by that.
+    contact_id: Option<String>,
+    /// The number that its messages leave through; of one that ended an hour ago only where there
+    /// was a choice.
+    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    number_id: Option<String>,
+    /// What was decided of its newest send where the destination was limited: `allowed`, `probe`
+    /// or `would_refuse`; null where it was not. A resend that was refused changes nothing here.
+    #[schema(example = "probe")]
+    decision: Option<&'static str>,
+    /// The language that is used over that channel; from an hour after the end on only where one
+    /// was asked for.
+    #[schema(example = "en")]
+    language: Option<String>,
+    /// What became of each try to bring the code. Where it goes over the chat-app channel alone,
+    /// they are its sends: `started_at` is that of the request, and events have error codes.
+    tries: Vec<TryRow>,
+}
+
+impl From<OtpState> for OtpAnswer {
+    fn from(state: OtpState) -> Self {
+        Self {
+            request_id: state.request_id.to_string(),
+            status: state.status,
+            attempts_remaining: state.attempts_remaining,
+            expires_at: state.expires_at.to_string(),
+            delivery_status: state.delivery,
+            mode: if state.is_inbound { "inbound" } else { "outbound" },
+            phone: state.phone.map(|phone| phone.to_string()),
+            contact_id: state.notes.contact_id.map(|id| id.to_string()),
+            number_id: state.number.map(|id| id.to_string()),
+            decision: state.notes.decision().map(OtpDecision::as_str),
+            reference: state.notes.reference,
+            metadata: state.notes.metadata,
+            channel: state.channel.as_str(),
+            language: state.language,
+            tries: state.tries.into_iter().map(TryRow::from).collect(),
+        }
+    }
+}
+
 /// A part of the one-time passwords.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OtpsAnswer {
@@ -188,11 +264,11 @@ async fn list(call: Call<Principal>) -> Answer {
         reference: query.text("reference")?.map(str::to_owned),
         channel: channel.transpose()?,
     };
-    let after = id_cursor::of_query(&query, CURSOR_VERSION)?.map(RequestId::from_bytes);
+    let after = id_cursor_of(&query, CURSOR_VERSION)?.map(RequestId::from_bytes);
     let page = call.caller.workspace().otps(filter, after, limit).await?;
     Ok(Reply::ok(&OtpsAnswer {
         data: page.otps.into_iter().map(ListedOtpRow::from).collect(),
-        next_cursor: page.next.map(|id| id_cursor::encode(CURSOR_VERSION, id.as_bytes())),
+        next_cursor: page.next.map(|id| encode_id_cursor(CURSOR_VERSION, id.as_bytes())),
     }))
 }
 

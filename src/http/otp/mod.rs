@@ -1,33 +1,36 @@
-//! Sends, verifies, resends and reads one-time passwords.
+//! Sends, resends and reads one-time passwords; its parts verify, cancel and list them.
+//!
+//! A person may also send the code to a number of the workspace; the answer then shows how.
 
-mod cancel;
 mod chain;
 mod decisions;
-mod inbound;
 mod list;
-mod send_body;
-mod state;
 mod verify;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::IpAddr;
 
 use postrider_actors::domain::code::{CodeLength, Expiry};
 use postrider_actors::domain::event::chain::OtpChannel;
+use postrider_actors::domain::otp_text::sent_text;
 use postrider_actors::domain::{Email, Phone, RequestId, SenderNotes};
-use postrider_actors::{OtpSent, Permission, Replayable, Route, SendMore, SendOtp};
+use postrider_actors::{
+    CallerContext, OtpSent, OtpState, Permission, Replayable, Route, SendMore, SendOtp,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub(crate) use chain::{StepBody, steps};
-use send_body::ContextBody;
-use state::OtpAnswer;
-
+use super::message_body::{check_chars, sender_notes};
 use super::pipeline::{Answer, ApiError, Call, Integer, Key, Principal, Reply, Routes, route};
-use super::sender_notes::sender_notes;
+use list::OtpAnswer;
+
+pub(crate) use chain::{StepBody, steps};
 
 const NO_SUCH_REQUEST: &str = "no such one-time password request";
+/// The maximum length of a session, in characters.
+const SESSION_CHARS_MAX: usize = 128;
 
 /// Returns the routes. Every operation has two paths, `/v1/otp/…` and `/v1/messaging/otp/…`.
 pub(crate) fn routes() -> Routes {
@@ -37,7 +40,6 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(read).guarded(Key::of(Permission::OtpRead)))
         .merge(list::routes())
         .merge(decisions::routes())
-        .merge(cancel::routes())
         .merge(verify::routes())
         .routes(
             route!(send)
@@ -168,6 +170,34 @@ impl SendOtpBody<'_> {
     }
 }
 
+/// Who asked the caller for the code; without `Debug`, as it is personal.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = CallerContext)]
+pub(crate) struct ContextBody<'a> {
+    /// The address of the person, IPv4 or IPv6.
+    #[serde(borrow)]
+    #[schema(example = "192.0.2.7")]
+    ip: Option<Cow<'a, str>>,
+    /// What the caller knows the person's session or device by.
+    #[serde(borrow)]
+    #[schema(example = "b7c1f0", min_length = 1, max_length = 128)]
+    session: Option<Cow<'a, str>>,
+}
+
+impl ContextBody<'_> {
+    fn read(&self) -> Result<CallerContext, ApiError> {
+        let ip = self.ip.as_deref().map(|ip| {
+            ip.parse::<IpAddr>()
+                .map_err(|_| ApiError::field("context.ip", "must be an IPv4 or IPv6 address"))
+        });
+        if let Some(session) = &self.session {
+            check_chars("context.session", session, 1, SESSION_CHARS_MAX)?;
+        }
+        let session = self.session.as_ref().map(|session| session.as_ref().to_owned());
+        Ok(CallerContext { ip: ip.transpose()?, session })
+    }
+}
+
 /// A code was accepted for sending; without `Debug`, as it may have the code.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct OtpSentAnswer {
@@ -254,7 +284,7 @@ async fn send(call: Call<Principal>) -> Answer {
     }
     let OtpSent { request_id, expires_at, number } = sent;
     let state = Box::pin(workspace.kept_otp(request_id)).await?;
-    let code = if inbound { Box::pin(inbound::code_of(&call, &state)).await? } else { None };
+    let code = if inbound { Box::pin(inbound_instructions(&call, &state)).await? } else { None };
     let answer = OtpSentAnswer {
         request_id: request_id.to_string(),
         expires_at: expires_at.to_string(),
@@ -267,6 +297,51 @@ async fn send(call: Call<Principal>) -> Answer {
         language: state.language.filter(|_| language),
     };
     Ok(Reply::ok(&answer).replayed(replayed))
+}
+
+/// The code that a person sends, and the ways to send it. Without `Debug`, as it has the code.
+struct InboundInstructions {
+    code: String,
+    /// The phone of the number to which the code can be sent.
+    number: Option<String>,
+    /// A message that contains the code.
+    text: String,
+    /// A link that opens the chat app with that message.
+    link: Option<String>,
+}
+
+/// Returns the code that a person has to send, while it can be sent.
+async fn inbound_instructions(
+    call: &Call<Principal>,
+    state: &OtpState,
+) -> Result<Option<InboundInstructions>, ApiError> {
+    let Some(code) = state.inbound_code else { return Ok(None) };
+    let numbers = call.edge.engine.admin().numbers(call.caller.workspace().id()).await?;
+    let is_named = state.notes.own.as_ref().is_some_and(|own| own.pinned);
+    let named = numbers.iter().find(|it| is_named && Some(it.id) == state.number);
+    let account = match named {
+        Some(number) => number.account.as_ref(),
+        None => numbers.iter().filter(|it| it.pool).find_map(|it| it.account.as_ref()),
+    };
+    let phone = account.map(|account| account.phone);
+    let code = code.reveal();
+    let text = sent_text(&code, state.language.as_deref());
+    let encoded = percent_encoded(&text);
+    let link = phone.map(|phone| format!("https://wa.me/{}?text={encoded}", phone.as_u64()));
+    let number = phone.map(|phone| phone.to_string());
+    Ok(Some(InboundInstructions { code, number, text, link }))
+}
+
+/// Encodes a text for a URL's query.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
 }
 
 /// Asks for the code of a request to be sent once more.
@@ -331,19 +406,29 @@ fn request_id(text: &str) -> Result<RequestId, ApiError> {
 fn sent_reply(sent: OtpSent) -> Reply {
     let OtpSent { request_id, expires_at, number } = sent;
     Reply::json_text(match number {
-        Some(number) => written(format_args!(
+        Some(number) => json_bytes(format_args!(
             r#"{{"request_id":"{request_id}","expires_at":"{expires_at}","number_id":"{number}"}}"#
         )),
-        None => written(format_args!(
+        None => json_bytes(format_args!(
             r#"{{"request_id":"{request_id}","expires_at":"{expires_at}","number_id":null}}"#
         )),
     })
 }
 
-fn written(text: std::fmt::Arguments<'_>) -> Vec<u8> {
+fn json_bytes(text: std::fmt::Arguments<'_>) -> Vec<u8> {
     let mut body = Vec::with_capacity(160);
     // Writing to a vector cannot fail.
     let written = body.write_fmt(text);
     debug_assert!(written.is_ok());
     body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_in_any_script_stands_in_a_link() {
+        assert_eq!(percent_encoded("é 7&"), "%C3%A9%207%26");
+    }
 }

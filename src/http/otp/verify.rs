@@ -1,4 +1,4 @@
-//! Verifies one-time passwords by the code that a person has entered.
+//! Ends requests for one-time passwords: by the code that a person has entered, or by a cancel.
 
 use std::borrow::Cow;
 
@@ -6,18 +6,26 @@ use postrider_actors::{Permission, Verification};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{request_id, written};
+use super::{json_bytes, request_id};
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Reply, Routes, route};
 
 /// The maximum length of a submitted code, in characters.
 const OTP_CHARS_MAX: usize = 16;
 
 pub(super) fn routes() -> Routes {
-    Routes::default().routes(route!(verify).guarded(Key::of(Permission::OtpSend))).routes(
-        route!(verify)
-            .at("/v1/messaging/otp/verify", "verifyOtpByMessagingPath")
-            .guarded(Key::of(Permission::OtpSend)),
-    )
+    Routes::default()
+        .routes(route!(cancel).guarded(Key::of(Permission::OtpSend)))
+        .routes(
+            route!(cancel)
+                .at("/v1/messaging/otp/cancel", "cancelOtpByMessagingPath")
+                .guarded(Key::of(Permission::OtpSend)),
+        )
+        .routes(route!(verify).guarded(Key::of(Permission::OtpSend)))
+        .routes(
+            route!(verify)
+                .at("/v1/messaging/otp/verify", "verifyOtpByMessagingPath")
+                .guarded(Key::of(Permission::OtpSend)),
+        )
 }
 
 /// Submits a code; without `Debug`, as it has the code.
@@ -90,9 +98,47 @@ async fn verify(call: Call<Principal>) -> Answer {
         Verification::Wrong { attempts_remaining } => {
             let remain =
                 if attempts_remaining == 1 { "attempt remains" } else { "attempts remain" };
-            Reply::json_text(written(format_args!(
+            Reply::json_text(json_bytes(format_args!(
                 r#"{{"verified":false,"message":"the code is wrong; {attempts_remaining} {remain}","code":"OTP_INVALID","attempts_remaining":{attempts_remaining}}}"#,
             )))
         }
     })
+}
+
+/// Names the request to cancel.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct CancelBody<'a> {
+    /// What send answered.
+    #[serde(borrow)]
+    #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    request_id: Cow<'a, str>,
+}
+
+/// A request was cancelled.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CancelAnswer {
+    /// The request.
+    #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    request_id: String,
+    /// Always `cancelled`.
+    #[schema(example = "cancelled")]
+    status: &'static str,
+}
+
+#[utoipa::path(
+    post,
+    path = "/v1/otp/cancel",
+    operation_id = "cancelOtp",
+    tag = "OTP",
+    summary = "Cancel a request",
+    description = "Its code verifies nothing from now on. What no channel has of it is withdrawn \
+                   and paid back. Cancelling it again answers the same; one that has ended \
+                   otherwise answers as a verify of it would.",
+    request_body = CancelBody,
+    responses((status = 200, description = "Cancelled", body = CancelAnswer))
+)]
+async fn cancel(call: Call<Principal>) -> Answer {
+    let request_id = request_id(&call.json::<CancelBody<'_>>()?.request_id)?;
+    call.caller.workspace().cancel_otp(request_id).await?;
+    Ok(Reply::ok(&CancelAnswer { request_id: request_id.to_string(), status: "cancelled" }))
 }

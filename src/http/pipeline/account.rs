@@ -1,29 +1,31 @@
-//! Accounts for a request that was answered: counts, logs, and the list of the newest ones.
+//! Accounts for an answered request: counts, logs, the list of the newest ones, its trace span.
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::http::{HeaderName, StatusCode};
 use postrider_actors::domain::{Timestamp, WorkspaceId};
+use postrider_actors::trace::Span;
 
 use super::client::counted;
 use super::error::{ApiError, Cause};
-use super::origin::Origin;
+use super::origin::{Identity, RequestOrigin};
 use crate::http::edge::Edge;
-use crate::http::request_log::Answered;
+use crate::http::request_log::AnsweredRequest;
 use crate::metrics::RouteMeter;
 
 /// The data that is recorded about a request, besides its answer.
-pub(super) struct Account<'a> {
+pub(super) struct RequestAccount<'a> {
     pub(super) edge: &'a Edge,
     pub(super) meter: &'a RouteMeter,
-    pub(super) origin: &'a Origin,
+    pub(super) origin: &'a RequestOrigin,
     /// The workspace that an administrative path names.
     pub(super) named: Option<&'a str>,
     /// The workspace that the caller calls in.
     pub(super) workspace: Option<&'a WorkspaceId>,
 }
 
-impl Account<'_> {
+impl RequestAccount<'_> {
     /// Records an answer.
     pub(super) fn record(
         &self,
@@ -36,7 +38,7 @@ impl Account<'_> {
         self.log(status, took);
         if let Some(workspace) = self.workspace {
             let (request_id, identity) = (origin.request_id.as_str(), &origin.identity);
-            let answered = Answered { request_id, identity, meter, status, cause, took };
+            let answered = AnsweredRequest { request_id, identity, meter, status, cause, took };
             edge.requests.record(workspace, now, answered);
         }
     }
@@ -72,5 +74,37 @@ impl Account<'_> {
             took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             "request"
         );
+    }
+}
+
+/// The header of W3C Trace Context.
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Starts the span of a request, if it is traced. A stranger cannot decide that.
+pub(super) fn begin_span(
+    edge: &Edge,
+    meter: &RouteMeter,
+    parts: &Parts,
+    identity: &Identity,
+) -> Option<Span> {
+    let is_known = !matches!(identity, Identity::Anonymous);
+    let caller = is_known.then(|| parts.headers.get(TRACE_PARENT)?.to_str().ok()).flatten();
+    let name = || format!("{} {}", meter.method(), meter.route());
+    let mut span = edge.engine.traces().request(name, caller)?;
+    span.set("http.request.method", meter.method());
+    span.set("http.route", meter.route());
+    Some(span)
+}
+
+/// Ends the span with the status of the answer.
+pub(super) fn end_span(span: Option<Span>, origin: &RequestOrigin, status: StatusCode) {
+    let Some(mut span) = span else { return };
+    span.set("http.response.status_code", i64::from(status.as_u16()));
+    span.set("postrider.request_id", origin.request_id.as_str());
+    if let Some(key) = origin.identity.key() {
+        span.set("postrider.workspace", key.workspace.id().as_str());
+    }
+    if status.is_server_error() {
+        span.fail();
     }
 }

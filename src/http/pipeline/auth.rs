@@ -12,7 +12,7 @@ use super::body_budget::Holder;
 use super::client::{client_address, exact_address};
 use super::error::{ApiError, Code};
 use super::origin::Identity;
-use super::principal::{Principal, Visit, check_recent, member, visit, which_workspace};
+use super::principal::{Principal, SessionVisit, check_recent, member, visit, which_workspace};
 use crate::http::edge::Edge;
 
 /// The result of a guard.
@@ -99,7 +99,7 @@ impl Key {
         Self { scope: permission.scope(), permission: Some(permission) }
     }
 
-    fn admit_person(self, edge: &Edge, parts: &Parts, visit: Visit) -> Admitted<Principal> {
+    fn admit_person(self, edge: &Edge, parts: &Parts, visit: SessionVisit) -> Admitted<Principal> {
         let (signed_in, bucket) = visit;
         let found = member(edge, parts, &signed_in);
         let caller = found.and_then(|found| found.ok_or_else(which_workspace)).and_then(|member| {

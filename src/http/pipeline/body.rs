@@ -1,4 +1,4 @@
-//! Reads request bodies within limits of size and time.
+//! Reads request bodies within limits of size and time, and until the server shuts down.
 
 use std::future::Future;
 use std::task::Poll;
@@ -9,9 +9,9 @@ use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
+use tokio::sync::watch;
 
 use super::body_budget::BodyLease;
-use super::drain::Drain;
 use super::error::{ApiError, Code};
 
 /// The maximum number of bytes of a refused body that are read and discarded.
@@ -175,6 +175,26 @@ fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
 
 fn unsupported(message: &'static str) -> ApiError {
     ApiError::new(Code::UnsupportedMediaType, message)
+}
+
+/// Signals to requests that the server shuts down.
+///
+/// A request whose body is still incomplete is then refused instead of waited for. Clones share the
+/// signal.
+#[derive(Debug, Clone, Default)]
+pub struct Drain(watch::Sender<bool>);
+
+impl Drain {
+    /// Starts the shutdown.
+    pub fn begin(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Resolves when the shutdown has started.
+    pub(crate) async fn begun(&self) {
+        // The sender lives as long as `self`, so the wait cannot fail.
+        drop(self.0.subscribe().wait_for(|begun| *begun).await);
+    }
 }
 
 #[cfg(test)]

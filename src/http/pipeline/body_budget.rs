@@ -32,11 +32,11 @@ impl Holder {
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     bytes_max: usize,
-    taken: Mutex<Taken>,
+    held: Mutex<HeldBytes>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct HeldBytes {
     strangers: usize,
     others: usize,
     by_holder: HashMap<Holder, usize>,
@@ -44,7 +44,7 @@ struct Taken {
 
 impl BodyBudget {
     pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
-        Arc::new(Self { bytes_max, taken: Mutex::default() })
+        Arc::new(Self { bytes_max, held: Mutex::default() })
     }
 
     /// Returns a lease of no bytes yet.
@@ -59,8 +59,8 @@ impl BodyBudget {
             self.bytes_max - self.bytes_max / 4
         };
         let own = if holder.is_stranger() { share / 2 } else { self.bytes_max / 2 };
-        let mut taken = self.taken();
-        let Taken { strangers, others, by_holder } = &mut *taken;
+        let mut all = self.held();
+        let HeldBytes { strangers, others, by_holder } = &mut *all;
         let pool = if holder.is_stranger() { strangers } else { others };
         let held = by_holder.get(&holder).copied().unwrap_or_default();
         if bytes > share.saturating_sub(*pool) || bytes > own.saturating_sub(held) {
@@ -72,8 +72,8 @@ impl BodyBudget {
     }
 
     fn give_back(&self, holder: Holder, bytes: usize) {
-        let mut taken = self.taken();
-        let Taken { strangers, others, by_holder } = &mut *taken;
+        let mut all = self.held();
+        let HeldBytes { strangers, others, by_holder } = &mut *all;
         let pool = if holder.is_stranger() { strangers } else { others };
         *pool = pool.saturating_sub(bytes);
         if let Some(held) = by_holder.get_mut(&holder) {
@@ -84,9 +84,9 @@ impl BodyBudget {
         }
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn held(&self) -> MutexGuard<'_, HeldBytes> {
         // No code panics while it holds the lock, so the data is consistent.
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
             let mut lease = budget.lease(stranger(1));
             assert!(lease.grow(70) && !lease.grow(31) && lease.grow(30));
         }
-        let taken = budget.taken();
-        assert_eq!((taken.strangers, taken.others, taken.by_holder.len()), (0, 0, 0));
+        let held = budget.held();
+        assert_eq!((held.strangers, held.others, held.by_holder.len()), (0, 0, 0));
     }
 }

@@ -1,5 +1,4 @@
-//! Reads a session's cookie from a browser's request, and checks that the request is from an own
-//! page.
+//! Reads a session's cookie of a browser, and checks that its request is from an own page.
 
 use std::time::Duration;
 
@@ -18,10 +17,10 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Returns the name of the session's cookie. The name has a part that is unique to the data.
 /// Cookies ignore ports, so servers on one host see each other's.
 fn cookie_name(edge: &Edge) -> String {
-    named(edge.options.dashboard.is_secure(), &edge.engine.people().data_name())
+    cookie_name_for(edge.options.dashboard.is_secure(), &edge.engine.people().data_name())
 }
 
-fn named(is_secure: bool, data_name: &str) -> String {
+fn cookie_name_for(is_secure: bool, data_name: &str) -> String {
     let prefix = if is_secure { "__Host-" } else { "" };
     format!("{prefix}postrider_{data_name}")
 }
@@ -40,7 +39,7 @@ pub(crate) fn cookie_of<'a>(
     data_name: &str,
     headers: &'a HeaderMap,
 ) -> Option<&'a str> {
-    value_of(&named(is_secure, data_name), headers)
+    value_of(&cookie_name_for(is_secure, data_name), headers)
 }
 
 fn value_of<'a>(name: &str, headers: &'a HeaderMap) -> Option<&'a str> {
@@ -66,7 +65,7 @@ pub(crate) fn set_cookie(edge: &Edge, token: Option<&str>) -> Option<HeaderValue
 
 /// Returns the name of the cookie by which the browser is recognized at its next sign-in.
 fn device_name(edge: &Edge) -> String {
-    named(
+    cookie_name_for(
         edge.options.dashboard.is_secure(),
         &format!("{}_device", edge.engine.people().data_name()),
     )

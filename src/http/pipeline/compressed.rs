@@ -62,7 +62,8 @@ impl Compressed {
 
     /// Answers a request with these headers: 304 if the client has the body.
     pub(crate) async fn reply(self: &Arc<Self>, headers: &HeaderMap) -> Reply {
-        let wanted = if self.identity.len() < BYTES_MIN { Coding::Identity } else { best(headers) };
+        let wanted =
+            if self.identity.len() < BYTES_MIN { Coding::Identity } else { best_coding(headers) };
         let (coding, body) = self.coded(wanted).await;
         let suffix = match coding {
             Coding::Identity => "",
@@ -70,7 +71,7 @@ impl Compressed {
             Coding::Brotli => "-br",
         };
         let tag = format!("\"{}{suffix}\"", self.hash);
-        let mut reply = if has(headers, &tag) {
+        let mut reply = if has_tag(headers, &tag) {
             Reply::empty(StatusCode::NOT_MODIFIED)
         } else {
             let mut reply = Reply::of(StatusCode::OK, self.content_type, body);
@@ -159,7 +160,7 @@ fn brotli(body: &[u8]) -> Option<Bytes> {
 }
 
 /// Returns the best coding that a client accepts.
-fn best(headers: &HeaderMap) -> Coding {
+fn best_coding(headers: &HeaderMap) -> Coding {
     accepted(headers).fold(Coding::Identity, |best, name| match (best, name) {
         (_, "br") | (Coding::Brotli, _) => Coding::Brotli,
         (_, "gzip") => Coding::Gzip,
@@ -179,7 +180,7 @@ fn accepted(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 }
 
 /// Returns whether the client has the body with this tag.
-fn has(headers: &HeaderMap, tag: &str) -> bool {
+fn has_tag(headers: &HeaderMap, tag: &str) -> bool {
     let texts = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     texts
         .flat_map(|text| text.split(','))

@@ -1,7 +1,12 @@
-//! Maps errors to HTTP answers: status, code and body.
+//! Maps errors to HTTP answers: status, code and body. A panic becomes an error.
 
+use std::any::Any;
 use std::borrow::Cow;
+use std::future::Future;
 use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::http::{HeaderValue, header};
@@ -15,12 +20,8 @@ use super::reply::Reply;
 
 mod code;
 mod conversions;
-pub(crate) mod help;
-#[cfg(test)]
-mod tests;
 
-pub(crate) use code::Code;
-use help::Help;
+pub(crate) use code::{Code, ERRORS_PATH, Help};
 
 /// An error that is answered to the client.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub(crate) struct ApiError {
     has_challenge: bool,
     /// `true` if the caller showed no valid key, token or signature.
     is_unauthenticated: bool,
-    ending: Ending,
+    ending: ConnectionFate,
 }
 
 /// The code of an error, with its reason.
@@ -44,7 +45,7 @@ pub(crate) type Cause = (Code, Option<&'static str>);
 
 /// The fate of the connection after a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ConnectionFate {
     /// The rest of the body is read first, and the connection stays open.
     Kept,
     /// The answer waits for nothing. The connection is closed if there is a body.
@@ -93,8 +94,8 @@ impl ApiError {
         let has_challenge = code == Code::Unauthorized;
         // After a timeout the rest of the body may never arrive.
         let ending = match code {
-            Code::RequestTimeout => Ending::Closed,
-            _ => Ending::Kept,
+            Code::RequestTimeout => ConnectionFate::Closed,
+            _ => ConnectionFate::Kept,
         };
         Self {
             code,
@@ -131,16 +132,16 @@ impl ApiError {
 
     /// Closes the connection after the refusal, without waiting for the body.
     pub(crate) fn closing(self) -> Self {
-        Self { ending: Ending::Closed, ..self }
+        Self { ending: ConnectionFate::Closed, ..self }
     }
 
     /// Closes the connection in the same way if there is a body.
     pub(crate) fn closing_with_body(self) -> Self {
-        Self { ending: Ending::ClosedWithBody, ..self }
+        Self { ending: ConnectionFate::ClosedWithBody, ..self }
     }
 
     /// Returns the fate of the connection.
-    pub(crate) const fn ending(&self) -> Ending {
+    pub(crate) const fn ending(&self) -> ConnectionFate {
         self.ending
     }
 
@@ -151,7 +152,7 @@ impl ApiError {
 
     /// Returns whether this refuses a request for overload, on a connection that stays open.
     pub(super) fn is_overload(&self) -> bool {
-        self.reason == Some("overloaded") && self.ending == Ending::Kept
+        self.reason == Some("overloaded") && self.ending == ConnectionFate::Kept
     }
 
     /// Sets the wait before a retry. The code must be retryable.
@@ -256,9 +257,119 @@ impl ApiError {
         if self.code == Code::Unauthorized && self.has_challenge {
             reply.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if self.ending == Ending::Closed {
+        if self.ending == ConnectionFate::Closed {
             reply.header(header::CONNECTION, HeaderValue::from_static("close"));
         }
         reply
+    }
+}
+
+/// Runs a handler and converts a panic to an error.
+pub(super) async fn catch_unwind<T>(
+    handler: impl Future<Output = Result<T, ApiError>>,
+) -> Result<T, ApiError> {
+    let mut handler = pin!(handler);
+    std::future::poll_fn(|context| {
+        catch_panic(|| handler.as_mut().poll(context))
+            .unwrap_or_else(|error| Poll::Ready(Err(error)))
+    })
+    .await
+}
+
+/// Runs `step` and converts a panic to an error.
+pub(super) fn catch_panic<T>(step: impl FnOnce() -> T) -> Result<T, ApiError> {
+    // A handler that panicked is dropped, so its own state is never used half-changed. The state
+    // that it shares belongs to the engine, which stays consistent by itself.
+    std::panic::catch_unwind(AssertUnwindSafe(step)).map_err(|panic| {
+        tracing::error!(panic = panic_text(&*panic), "a request's handling panicked");
+        ApiError::internal()
+    })
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_actors::{SendOtpError, Unavailable, UnavailableReason, VerifyOtpError};
+
+    use super::*;
+
+    fn answer(error: impl Into<ApiError>) -> (u16, serde_json::Value, Option<String>) {
+        let response = error.into().into_reply("r-1", &Help::default()).into_response();
+        let retry_after = response.headers().get(header::RETRY_AFTER);
+        let retry_after = retry_after.map(|value| value.to_str().unwrap().to_owned());
+        let status = response.status().as_u16();
+        let body = http_body_util::BodyExt::collect(response.into_body());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let body = runtime.block_on(body).unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap(), retry_after)
+    }
+
+    #[test]
+    fn the_shape_is_the_documented_one() {
+        let (status, body, retry_after) = answer(VerifyOtpError::Expired);
+        assert_eq!(status, 422);
+        assert_eq!(
+            body,
+            serde_json::json!({
+                "error": "Unprocessable",
+                "message": "the one-time password has expired",
+                "code": "OTP_EXPIRED",
+                "request_id": "r-1",
+            })
+        );
+        assert_eq!(retry_after, None);
+    }
+
+    #[test]
+    fn what_may_be_tried_again_says_when() {
+        let wait = Duration::from_millis(11_001);
+        let (status, body, retry_after) = answer(SendOtpError::PhoneLimit { retry_after: wait });
+        assert_eq!((status, body["code"].as_str()), (429, Some("OTP_RATE_LIMITED")));
+        assert_eq!((body["retry_after"].as_u64(), retry_after.as_deref()), (Some(12), Some("12")));
+        for &code in Code::ALL {
+            let (status, body, retry_after) = answer(ApiError::new(code, "m"));
+            let retryable = [429, 500, 503].contains(&status);
+            assert_eq!(body["retry_after"].as_u64(), retryable.then_some(1), "{code:?}");
+            assert_eq!(retry_after.is_some(), retryable, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_parked_workspace_hides_the_reason_from_its_clients() {
+        let reason = UnavailableReason::Parked("frame 7 is damaged".to_owned());
+        let (status, body, _) = answer(Unavailable::because(reason));
+        assert_eq!(status, 503);
+        assert!(!body["message"].as_str().unwrap().contains("frame"));
+    }
+
+    #[test]
+    fn every_503_of_the_engine_says_its_reason() {
+        for (reason, expected) in [
+            (UnavailableReason::Overloaded, "overloaded"),
+            (UnavailableReason::Draining, "draining"),
+            (UnavailableReason::Storage, "storage_failed"),
+            (UnavailableReason::Restarting, "outcome_unknown"),
+            (UnavailableReason::Parked("frame 7".to_owned()), "damaged"),
+            (UnavailableReason::ChannelDown, "provider_failed"),
+            (UnavailableReason::DiskFull, "disk_full"),
+            (UnavailableReason::Held, "held"),
+        ] {
+            let (status, body, _) = answer(Unavailable::because(reason));
+            assert_eq!((status, body["reason"].as_str()), (503, Some(expected)));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_answer() {
+        let answer = catch_unwind::<Reply>(async { panic!("no") }).await;
+        assert_eq!(answer.unwrap_err().code(), Code::ServerError);
+        let answer = catch_unwind(async { Ok(Reply::no_content()) }).await;
+        assert_eq!(answer.unwrap().status(), 204);
+        let admitted = catch_panic(|| -> Reply { panic!("no") });
+        assert_eq!(admitted.err().map(|error| error.code()), Some(Code::ServerError));
     }
 }

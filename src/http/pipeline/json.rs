@@ -1,14 +1,25 @@
 //! Parses JSON bodies, and explains the errors of those that do not fit.
+//!
+//! A body must be text throughout, even in fields that no handler reads. It must have no name that
+//! the JSON parser interprets as its own instruction: `serde_json` reads an object whose first
+//! name is one of these as another value, and a stored record with such a name would be
+//! unreadable.
 
-use postrider_actors::domain::json::mended;
-use serde::de::{Deserialize, DeserializeOwned};
+use std::borrow::Cow;
+use std::fmt;
+
+use postrider_actors::domain::json::{PRIVATE, half_pair, mended};
+use serde::de::{
+    Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor,
+};
 
 use super::error::ApiError;
-use super::known_fields::BodyFields;
-use super::{known_fields, names, unicode};
+use super::known_fields::{self, BodyFields};
 
 /// The maximum length of a message about an invalid body, in characters.
 const MESSAGE_CHARS_MAX: usize = 200;
+/// The prefix of the escape of a character of a private name.
+const ESCAPE: &str = r"\u00";
 
 /// Parses a JSON object of a provider. U+FFFD replaces bytes and escapes that are no character.
 pub(crate) fn parse_given<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
@@ -43,8 +54,8 @@ fn check(body: &[u8]) -> Result<(), ApiError> {
         }
         Some(_) => {}
     }
-    let text = unicode::check(body)?;
-    names::check(text).map_err(|message| ApiError::invalid(shortened(message)))
+    let text = checked_text(body)?;
+    check_names(text).map_err(|message| ApiError::invalid(shortened(message)))
 }
 
 /// Parses an invalid body a second time to find the path of the error. Only refusals pay for this.
@@ -89,12 +100,189 @@ fn shortened(mut message: String) -> String {
     message
 }
 
+/// Checks that `body` is UTF-8 without escapes of half a surrogate pair, and returns it as text.
+///
+/// The JSON parser skips unknown fields without this check. They could thus contain text that no
+/// other program can read.
+fn checked_text(body: &[u8]) -> Result<&str, ApiError> {
+    let text = std::str::from_utf8(body).map_err(|error| {
+        ApiError::invalid(format!("the body is not UTF-8 after {} bytes", error.valid_up_to()))
+    })?;
+    if text.contains("\\u") && half_pair(body, 0).is_some() {
+        let message = "the body has an escape of half a surrogate pair, such as \\ud800 alone";
+        return Err(ApiError::invalid(message));
+    }
+    Ok(text)
+}
+
+/// Checks that no object in a body has a name that begins with [`PRIVATE`]. The error is a message
+/// that names the object.
+fn check_names(body: &str) -> Result<(), String> {
+    if !may_have_private(body) {
+        return Ok(());
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(body);
+    match serde_path_to_error::deserialize::<_, CleanValue>(&mut deserializer) {
+        Ok(CleanValue) => Ok(()),
+        Err(error) => Err(private_name_refusal(&error.path().to_string(), &error.into_inner())),
+    }
+}
+
+#[cold]
+fn private_name_refusal(path: &str, error: &serde_json::Error) -> String {
+    let rule = format!("must have no name that begins with {PRIVATE}");
+    match path {
+        // A body that cannot be parsed cannot be searched either.
+        _ if !error.is_data() => {
+            format!("the body {rule}, and be JSON that can be searched: {error}")
+        }
+        "." => format!("the body {rule}"),
+        path => format!("`{path}` {rule}"),
+    }
+}
+
+/// Returns whether a private name is, or may be, in the body, perhaps written with escapes.
+fn may_have_private(body: &str) -> bool {
+    // `contains` is much faster than a search for all places.
+    let is_of_it = |at: usize| match body.as_bytes().get(at + 4..at + 6) {
+        // These are `$`, `:`, `_` and letters. Some libraries always escape `&`, `<` and `>`, which
+        // are none of them.
+        Some(digits) => matches!(digits, b"24" | b"3a" | b"3A" | b"5f" | b"5F" | [b'6' | b'7', _]),
+        None => false,
+    };
+    let is_escaped = || body.match_indices(ESCAPE).any(|(at, _)| is_of_it(at));
+    body.contains(PRIVATE) || (body.contains(ESCAPE) && is_escaped())
+}
+
+/// A value without private names.
+struct CleanValue;
+
+impl<'de> Deserialize<'de> for CleanValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for CleanValue {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self, A::Error> {
+        while list.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        while let Some(FieldName { is_private }) = map.next_key()? {
+            if is_private {
+                return Err(A::Error::custom("a private name"));
+            }
+            map.next_value::<Self>()?;
+        }
+        Ok(self)
+    }
+}
+
+/// A name of an object.
+struct FieldName {
+    is_private: bool,
+}
+
+impl<'de> Deserialize<'de> for FieldName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = Cow::<'de, str>::deserialize(deserializer)?;
+        Ok(Self { is_private: name.starts_with(PRIVATE) })
+    }
+}
+
+#[cfg(test)]
+mod private_name_tests {
+    use super::*;
+
+    fn message(body: &str) -> Option<String> {
+        check_names(body).err()
+    }
+
+    #[test]
+    fn escapes_that_some_libraries_always_write_are_not_searched() {
+        for body in [r#"{"a": "\u0026 \u003c\u003E"}"#, r#"{"a": "\u00e9\u00"#, r#"{"a": "\u0"#] {
+            assert!(!may_have_private(body), "{body}");
+        }
+        assert!(may_have_private(r#"{"a": "\u0073"}"#));
+    }
+
+    #[test]
+    fn private_names_are_found_wherever_they_stand() {
+        let rule = "must have no name that begins with $serde_json::private::";
+        for (body, place) in [
+            (r#"{"metadata": {"$serde_json::private::RawValue": "x"}}"#, "`metadata`"),
+            (r#"{"metadata": {"a": "b", "$serde_json::private::": "x"}}"#, "`metadata`"),
+            (r#"{"m": {"\u0024serde_json::private::Number": "1"}}"#, "`m`"),
+            (r#"{"m": {"$serde\u005fjson::private::Number": "1"}}"#, "`m`"),
+            (r#"{"a": [0, {"b": {"$serde_json::private::RawValue": 1}}]}"#, "`a[1].b`"),
+            (r#"{"$serde_json::private::RawValue": null}"#, "the body"),
+            (r#"{"m": {"\u0024serde_json\u003A\u003aprivate\u003a:Number": "1"}}"#, "`m`"),
+        ] {
+            assert_eq!(message(body), Some(format!("{place} {rule}")), "{body}");
+        }
+        let deep = format!(
+            r#"{{"x": {}1{}, "m": {{"$serde_json::private::RawValue": "x"}}}}"#,
+            "[".repeat(200),
+            "]".repeat(200)
+        );
+        for body in [&*deep, r#"{"x": 1e400, "m": {"$serde_json::private::RawValue": "x"}}"#] {
+            let refused = message(body).unwrap();
+            let start = format!("the body {rule}, and be JSON that can be searched: ");
+            assert!(refused.starts_with(&start), "{refused}");
+        }
+    }
+
+    #[test]
+    fn other_names_and_all_texts_are_kept() {
+        for body in [
+            r#"{"a": "$serde_json::private::RawValue", "b": ["$serde_json::private::Number"]}"#,
+            r#"{"a": "{\"$serde_json::private::RawValue\": \"1\"}"}"#,
+            r#"{"serde_json::private::RawValue": 1.5, "$serde_json": -1, "\u0041": [true, null]}"#,
+            r#"{"\u00e9": "\u00fc"}"#,
+        ] {
+            assert_eq!(message(body), None, "{body}");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;
 
     use super::super::error::Code;
-    use super::super::integer::Integer;
+    use super::super::object::Integer;
     use super::*;
 
     #[derive(Debug, serde::Deserialize)]

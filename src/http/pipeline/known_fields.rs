@@ -34,11 +34,11 @@ const SHAPE: [&str; 7] =
 pub(crate) struct KnownFields {
     schemas: Map<String, Value>,
     /// The operations, by path and method.
-    operations: HashMap<(String, String), Operation>,
+    operations: HashMap<(String, String), OperationFields>,
 }
 
 /// The schemas of one operation.
-struct Operation {
+struct OperationFields {
     body: Value,
     /// The schemas of its answers, and of the answers to a reading of the same path.
     answers: Vec<Value>,
@@ -48,7 +48,7 @@ struct Operation {
 #[derive(Clone, Copy)]
 pub(crate) struct BodyFields<'a> {
     all: &'a KnownFields,
-    operation: Option<&'a Operation>,
+    operation: Option<&'a OperationFields>,
 }
 
 impl KnownFields {
@@ -74,7 +74,7 @@ impl KnownFields {
                     false => answers(operation).into_iter().chain(read.clone()).collect(),
                 };
                 let key = (path.clone(), method.to_ascii_uppercase());
-                known.operations.insert(key, Operation { body, answers });
+                known.operations.insert(key, OperationFields { body, answers });
             }
         }
         known
@@ -87,7 +87,7 @@ impl KnownFields {
     }
 
     /// Returns the names that an object at a place within a schema may have.
-    fn names<'a>(&'a self, schema: &'a Value, place: &[Step<'_>]) -> Vec<&'a str> {
+    fn names<'a>(&'a self, schema: &'a Value, place: &[FieldStep<'_>]) -> Vec<&'a str> {
         let mut forms = Vec::new();
         self.forms(schema, 0, &mut forms);
         for step in place {
@@ -119,12 +119,12 @@ impl KnownFields {
 
 impl BodyFields<'_> {
     /// Returns the names that the body may have at a place.
-    fn names(&self, place: &[Step<'_>]) -> Vec<&str> {
+    fn names(&self, place: &[FieldStep<'_>]) -> Vec<&str> {
         self.operation.map(|it| self.all.names(&it.body, place)).unwrap_or_default()
     }
 
     /// Returns whether a client may have read the field and sent it back.
-    fn is_read(&self, place: &[Step<'_>], name: &str) -> bool {
+    fn is_read(&self, place: &[FieldStep<'_>], name: &str) -> bool {
         let mut answers = self.operation.iter().flat_map(|it| &it.answers);
         answers.any(|answer| self.all.names(answer, place).contains(&name))
     }
@@ -133,7 +133,7 @@ impl BodyFields<'_> {
     #[cold]
     fn unknown(self, path: &Path<'_>) -> Option<ApiError> {
         let steps = steps(path);
-        let Some((Step::Field(name), place)) = steps.split_last() else { return None };
+        let Some((FieldStep::Field(name), place)) = steps.split_last() else { return None };
         let known = self.names(place);
         // A handler that parses the body in parts ignores the fields of the other parts.
         if known.contains(name) || self.is_read(place, name) {
@@ -142,11 +142,11 @@ impl BodyFields<'_> {
         let known = known.into_iter().map(|known| (strsim::jaro(known, name), known));
         let nearest = known.filter(|(like, known)| *like > ALIKE && is_word(name, known));
         let nearest = nearest.max_by(|a, b| a.0.total_cmp(&b.0));
-        let path = written(&steps);
+        let path = path_text(&steps);
         Some(match nearest {
             Some((_, known)) => {
-                let place = [place, &[Step::Field(known)]].concat();
-                let known = written(&place);
+                let place = [place, &[FieldStep::Field(known)]].concat();
+                let known = path_text(&place);
                 ApiError::field(&path, format_args!("is not known; did you mean `{known}`?"))
             }
             None => ApiError::field(&path, "is not known"),
@@ -185,12 +185,12 @@ fn is_word(name: &str, known: &str) -> bool {
 
 /// A step from a value to a value within it.
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum FieldStep<'a> {
     Field(&'a str),
     Element(usize),
 }
 
-impl Step<'_> {
+impl FieldStep<'_> {
     /// Returns the schema of the value at this step, within a value of the given schema.
     fn schema_in(self, schema: &Value) -> Option<&Value> {
         match self {
@@ -202,11 +202,11 @@ impl Step<'_> {
     }
 }
 
-fn steps<'a>(path: &'a Path<'a>) -> Vec<Step<'a>> {
+fn steps<'a>(path: &'a Path<'a>) -> Vec<FieldStep<'a>> {
     let (parent, step) = match path {
         Path::Root => return Vec::new(),
-        Path::Map { parent, key } => (parent, Some(Step::Field(key))),
-        Path::Seq { parent, index } => (parent, Some(Step::Element(*index))),
+        Path::Map { parent, key } => (parent, Some(FieldStep::Field(key))),
+        Path::Seq { parent, index } => (parent, Some(FieldStep::Element(*index))),
         Path::Some { parent }
         | Path::NewtypeStruct { parent }
         | Path::NewtypeVariant { parent } => (parent, None),
@@ -217,13 +217,13 @@ fn steps<'a>(path: &'a Path<'a>) -> Vec<Step<'a>> {
 }
 
 /// Formats the path as refusals write it.
-fn written(steps: &[Step<'_>]) -> String {
+fn path_text(steps: &[FieldStep<'_>]) -> String {
     let mut path = String::new();
     for step in steps {
         match step {
-            Step::Field(name) if path.is_empty() => path.push_str(name),
-            Step::Field(name) => path.extend([".", name]),
-            Step::Element(index) => path.push_str(&format!("[{index}]")),
+            FieldStep::Field(name) if path.is_empty() => path.push_str(name),
+            FieldStep::Field(name) => path.extend([".", name]),
+            FieldStep::Element(index) => path.push_str(&format!("[{index}]")),
         }
     }
     path

@@ -1,4 +1,4 @@
-//! Parses fields of a body more strictly than serde does by default.
+//! Parses objects, lists and whole numbers of a body more strictly than serde does by default.
 //!
 //! For a struct serde also accepts an array of its fields in order. This module accepts only an
 //! object, as for the body itself.
@@ -7,9 +7,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use serde::de;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+
+use super::error::ApiError;
 
 /// Parses an object.
 pub(crate) fn required<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
@@ -38,7 +41,7 @@ pub(crate) fn values<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>, const N: usize>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
-    deserializer.deserialize_seq(List::<T, N>(PhantomData))
+    deserializer.deserialize_seq(BoundedList::<T, N>(PhantomData))
 }
 
 /// Parses such a list or null. The field also needs `default`.
@@ -72,9 +75,9 @@ impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for Bounded<T, N
     }
 }
 
-struct List<T, const N: usize>(PhantomData<T>);
+struct BoundedList<T, const N: usize>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for List<T, N> {
+impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for BoundedList<T, N> {
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,6 +139,64 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Nullable<T> {
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
         required(deserializer).map(Some)
+    }
+}
+
+/// An integer: 300 or 300.0, not 300.5 or "300".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Integer(pub(crate) i64);
+
+impl<'de> Deserialize<'de> for Integer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl de::Visitor<'_> for Visitor {
+            type Value = Integer;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number")
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Integer, E> {
+                Ok(Integer(number))
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Integer, E> {
+                i64::try_from(number).map(Integer).map_err(|_| E::custom("is too large"))
+            }
+
+            // For JSON Schema 683.0 is an integer. Beyond 2^53 a float may represent several
+            // integers.
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Integer, E> {
+                let is_exact = number.fract() == 0.0 && number.abs() <= (1_u64 << 53) as f64;
+                let invalid = || E::invalid_type(de::Unexpected::Float(number), &self);
+                if is_exact { Ok(Integer(number as i64)) } else { Err(invalid()) }
+            }
+        }
+
+        deserializer.deserialize_i64(Visitor)
+    }
+}
+
+impl serde::Serialize for Integer {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(self.0)
+    }
+}
+
+impl Integer {
+    /// Checks that the number is from `min` to `max`. The refusal names `field`.
+    pub(crate) fn within<T>(self, field: &str, min: T, max: T) -> Result<T, ApiError>
+    where
+        T: TryFrom<i64> + PartialOrd + fmt::Display,
+    {
+        match T::try_from(self.0) {
+            Ok(number) if min <= number && number <= max => Ok(number),
+            _ => Err(ApiError::field(
+                field,
+                format_args!("must be a whole number from {min} to {max}"),
+            )),
+        }
     }
 }
 

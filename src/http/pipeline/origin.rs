@@ -83,13 +83,13 @@ impl Identity {
 
 /// The origin of a request.
 #[derive(Debug, Clone)]
-pub(crate) struct Origin {
+pub(crate) struct RequestOrigin {
     pub(super) identity: Identity,
     pub(super) address: IpAddr,
     pub(super) request_id: RequestId,
 }
 
-impl Origin {
+impl RequestOrigin {
     pub(super) fn audit_context(&self) -> Arc<AuditContext> {
         Arc::new(AuditContext {
             actor: self.identity.actor(),

@@ -152,25 +152,25 @@ pub(crate) fn permissions_elsewhere(
 }
 
 /// A person whose session a request carries and who may make a request, with their bucket.
-pub(super) type Visit = (SignedIn, Option<BucketState>);
+pub(super) type SessionVisit = (SignedIn, Option<BucketState>);
 
 /// Returns the session that authorises a request, if one does. A session counts if there is no
 /// `Authorization` and a cookie of this server. It checks the host and the origin (403), the
 /// session (401) and its requests (429).
-pub(super) fn visit(edge: &Edge, parts: &Parts) -> Option<Result<Visit, Admitted<()>>> {
+pub(super) fn visit(edge: &Edge, parts: &Parts) -> Option<Result<SessionVisit, Admitted<()>>> {
     if parts.headers.contains_key(AUTHORIZATION) {
         return None;
     }
     let token = session_token(edge, &parts.headers)?;
     if let Err(error) = check_page(&edge.options.dashboard, parts) {
-        return Some(Err(refused(Identity::Anonymous, None, error)));
+        return Some(Err(refused_admission(Identity::Anonymous, None, error)));
     }
     let Some((signed_in, wait, bucket)) = session_of(edge, parts, token) else {
         return Some(Err(reject(edge, parts, "the session has ended; sign in again")));
     };
     if let Some(wait) = wait {
         let error = ApiError::rate_limited(wait, "too many requests with this session");
-        return Some(Err(refused(Identity::Person(signed_in), bucket, error)));
+        return Some(Err(refused_admission(Identity::Person(signed_in), bucket, error)));
     }
     Some(Ok((signed_in, bucket)))
 }
@@ -190,7 +190,11 @@ fn session_of(
     Some((signed_in, wait, bucket))
 }
 
-fn refused<C>(identity: Identity, bucket: Option<BucketState>, error: ApiError) -> Admitted<C> {
+fn refused_admission<C>(
+    identity: Identity,
+    bucket: Option<BucketState>,
+    error: ApiError,
+) -> Admitted<C> {
     Admitted { identity, bucket, caller: Err(error) }
 }
 
@@ -201,7 +205,7 @@ pub(super) fn member(
     parts: &Parts,
     signed_in: &SignedIn,
 ) -> Result<Option<Member>, ApiError> {
-    let id = match named(parts)? {
+    let id = match requested_workspace(parts)? {
         Some(id) => id,
         None => match signed_in.person.as_ref().map(|person| person.memberships.as_slice()) {
             Some([only]) if !is_elsewhere(edge, &only.workspace) => only.workspace.clone(),
@@ -234,7 +238,7 @@ pub(super) fn member_of(
 }
 
 /// Returns the workspace that the header names, or on the stream the query.
-fn named(parts: &Parts) -> Result<Option<WorkspaceId>, ApiError> {
+fn requested_workspace(parts: &Parts) -> Result<Option<WorkspaceId>, ApiError> {
     let none = || ApiError::not_found("no such workspace");
     if let Some(value) = parts.headers.get(WORKSPACE) {
         return value.to_str().ok().and_then(|id| id.parse().ok()).map(Some).ok_or_else(none);

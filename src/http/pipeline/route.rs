@@ -20,8 +20,9 @@ use utoipa_axum::PathItemExt as _;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::auth::Guard;
+use super::call::Call;
 use super::known_fields::PERMISSION;
-use super::stage::{Answer, AnyHandler, BodySize, Call, Stage, Takes};
+use super::stage::{Answer, AnyHandler, BodyKind, BodySize, Stage};
 use crate::http::edge::Edge;
 use crate::metrics::RouteMeter;
 
@@ -124,7 +125,7 @@ struct Declaration {
     operation: Operation,
     schemas: Vec<(String, RefOr<Schema>)>,
     /// The way to read the body; `None` is the default of the method.
-    takes: Option<Takes>,
+    takes: Option<BodyKind>,
 }
 
 /// Pairs a handler with its declaration, so that neither can be mounted without the other.
@@ -157,7 +158,7 @@ impl<H> DeclaredRoute<H> {
     }
 
     /// Sets how the body is read, instead of the default of the method.
-    pub(crate) fn takes(mut self, takes: Takes) -> Self {
+    pub(crate) fn takes(mut self, takes: BodyKind) -> Self {
         self.declaration.takes = Some(takes);
         self
     }
@@ -193,7 +194,7 @@ impl Declaration {
             let meter = RouteMeter::new(&path, method_name(method));
             let takes = takes.unwrap_or_else(|| default_takes(method));
             let stage = Stage { meter, guard: guard.clone(), takes };
-            let mounted = Mounted { stage, handler: Arc::clone(&handler) };
+            let mounted = MountedRoute { stage, handler: Arc::clone(&handler) };
             if let (Some(method), false) = (method_of(method), path.contains('{')) {
                 let mounted: Arc<dyn FixedRoute> = Arc::new(mounted.clone());
                 fixed.push((path.clone(), method, mounted));
@@ -213,15 +214,15 @@ where
     H: Fn(Call<G::Caller>) -> F + Send + Sync + 'static,
     F: Future<Output = Answer> + Send + 'static,
 {
-    let stage = Stage { meter: RouteMeter::new(path, "GET"), guard, takes: Takes::NoBody };
-    get(Mounted { stage, handler: Arc::new(move |call| Box::pin(handler(call))) })
+    let stage = Stage { meter: RouteMeter::new(path, "GET"), guard, takes: BodyKind::NoBody };
+    get(MountedRoute { stage, handler: Arc::new(move |call| Box::pin(handler(call))) })
 }
 
 /// Returns the default way to read the body of a method.
-const fn default_takes(method: &HttpMethod) -> Takes {
+const fn default_takes(method: &HttpMethod) -> BodyKind {
     match method {
-        HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch => Takes::Json(BodySize::Usual),
-        _ => Takes::NoBody,
+        HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch => BodyKind::Json(BodySize::Usual),
+        _ => BodyKind::NoBody,
     }
 }
 
@@ -251,18 +252,18 @@ const fn method_of(method: &HttpMethod) -> Option<Method> {
 
 /// A route that axum calls. It implements [`Handler`] itself: with a closure that takes axum's
 /// `State`, axum would split and rebuild every request.
-struct Mounted<G: Guard> {
+struct MountedRoute<G: Guard> {
     stage: Stage<G>,
     handler: AnyHandler<G::Caller>,
 }
 
-impl<G: Guard> Clone for Mounted<G> {
+impl<G: Guard> Clone for MountedRoute<G> {
     fn clone(&self) -> Self {
         Self { stage: self.stage.clone(), handler: Arc::clone(&self.handler) }
     }
 }
 
-impl<G: Guard> Handler<(), Arc<Edge>> for Mounted<G> {
+impl<G: Guard> Handler<(), Arc<Edge>> for MountedRoute<G> {
     type Future = ResponseFuture;
 
     fn call(self, request: Request, edge: Arc<Edge>) -> Self::Future {
@@ -270,7 +271,7 @@ impl<G: Guard> Handler<(), Arc<Edge>> for Mounted<G> {
     }
 }
 
-impl<G: Guard> FixedRoute for Mounted<G> {
+impl<G: Guard> FixedRoute for MountedRoute<G> {
     fn answer(&self, request: Request, edge: Arc<Edge>) -> ResponseFuture {
         self.clone().call(request, edge)
     }

@@ -1,6 +1,7 @@
 //! Writes a file to the disk while its body arrives, so that no large file is held in memory.
 //!
-//! One part is written and hashed while the next one is received.
+//! One part is written and hashed while the next one is received. The file must be of a type that
+//! the channel accepts, and within the maximum size of that type.
 
 use std::io;
 use std::pin::Pin;
@@ -19,18 +20,21 @@ use tokio::time::Sleep;
 use super::body::ReadDeadline;
 use super::body_budget::BodyLease;
 use super::error::{ApiError, Code};
-use super::media_types;
 
 /// The number of bytes that are written at once.
 const PART_BYTES: usize = 256 << 10;
 
 /// The minimum speed of an upload, in bytes per second. A slower one is aborted.
 const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// The maximum size of any file, in bytes.
+pub(crate) const FILE_BYTES_MAX: u64 = 100 * MIB;
 
 /// Returns the maximum time for a body of this length, besides the time that each part may take. A
 /// body without a length may be as long as the largest file.
 pub(crate) fn longest_of(length: Option<u64>) -> Duration {
-    let length = length.map_or(media_types::BYTES_MAX, |it| it.min(media_types::BYTES_MAX));
+    let length = length.map_or(FILE_BYTES_MAX, |it| it.min(FILE_BYTES_MAX));
     Duration::from_secs(length / BYTES_PER_SECOND_MIN)
 }
 
@@ -39,7 +43,7 @@ pub(crate) type Spooled = (StagedMedia, &'static str, Option<MediaUnderWay>);
 
 /// The parts of a body. Each must arrive within the timeout, and all of them within a time that
 /// depends on their length.
-struct Parts<'a> {
+struct BodyParts<'a> {
     body: &'a mut Body,
     timeout: Duration,
     /// Ends when the server starts to shut down.
@@ -48,7 +52,7 @@ struct Parts<'a> {
     end: Pin<Box<Sleep>>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> BodyParts<'a> {
     /// Returns the parts of a body of at most `max` bytes.
     fn of(body: &'a mut Body, max: u64, deadline: ReadDeadline<'a>) -> Self {
         let length = body.size_hint().upper().unwrap_or(max).min(max);
@@ -106,8 +110,9 @@ pub(super) async fn read(
     }
     let staged = engine.stage_media().await;
     let staged = staged.map_err(|why| ApiError::from(why).closing_with_body())?;
-    let (mut writing, mut part, mut length) = (Writing::Idle(staged, Vec::new()), Vec::new(), 0);
-    let mut parts = Parts::of(body, max, deadline);
+    let (mut writing, mut part, mut length) =
+        (FileWriting::Idle(staged, Vec::new()), Vec::new(), 0);
+    let mut parts = BodyParts::of(body, max, deadline);
     while let Some(data) = parts.next().await? {
         length += data.len() as u64;
         if length > max {
@@ -143,12 +148,12 @@ async fn count(under_way: &mut Option<MediaUnderWay>, bytes: u64) -> Result<(), 
 
 /// A file that is written part by part on a blocking thread, with the empty buffer of the part
 /// before.
-enum Writing {
+enum FileWriting {
     Idle(StagedMedia, Vec<u8>),
     Busy(JoinHandle<io::Result<(StagedMedia, Vec<u8>)>>),
 }
 
-impl Writing {
+impl FileWriting {
     /// Waits for the previous part, starts to write this one, and returns a buffer for the next
     /// one.
     async fn then(self, mut part: Vec<u8>) -> Result<(Self, Vec<u8>), ApiError> {
@@ -185,7 +190,7 @@ fn type_of(headers: &HeaderMap) -> Result<(&'static str, u64), ApiError> {
         return Err(unsupported("`Content-Encoding` is not supported"));
     }
     let named = headers.get(header::CONTENT_TYPE).and_then(|named| named.to_str().ok());
-    let found = named.and_then(media_types::of);
+    let found = named.and_then(media_type);
     found.ok_or_else(|| unsupported("`Content-Type` must be a type of file that the channel takes"))
 }
 
@@ -194,11 +199,40 @@ fn too_large(mime_type: &str, max: u64) -> ApiError {
     ApiError::new(Code::PayloadTooLarge, message)
 }
 
+/// The types, each with the maximum size of a file in bytes.
+const MEDIA_TYPES: &[(&str, u64)] = &[
+    ("image/jpeg", 5 * MIB),
+    ("image/png", 5 * MIB),
+    ("image/webp", 500 * KIB),
+    ("audio/aac", 16 * MIB),
+    ("audio/amr", 16 * MIB),
+    ("audio/mpeg", 16 * MIB),
+    ("audio/mp4", 16 * MIB),
+    ("audio/ogg", 16 * MIB),
+    ("video/mp4", 16 * MIB),
+    ("video/3gpp", 16 * MIB),
+    ("application/pdf", 100 * MIB),
+    ("text/plain", 100 * MIB),
+    ("application/msword", 100 * MIB),
+    ("application/vnd.ms-excel", 100 * MIB),
+    ("application/vnd.ms-powerpoint", 100 * MIB),
+    ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", 100 * MIB),
+    ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", 100 * MIB),
+    ("application/vnd.openxmlformats-officedocument.presentationml.presentation", 100 * MIB),
+];
+
+/// Returns the type that a `Content-Type` names, and its maximum file size in bytes. Parameters are
+/// ignored. `None` if the channel accepts no such file.
+pub(crate) fn media_type(content_type: &str) -> Option<(&'static str, u64)> {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    MEDIA_TYPES.iter().copied().find(|(name, _)| name.eq_ignore_ascii_case(essence))
+}
+
 #[cfg(test)]
 mod tests {
     use http_body_util::channel::Channel;
 
-    use super::super::drain::Drain;
+    use super::super::body::Drain;
     use super::*;
 
     /// Returns a body of `parts` parts, one every 20 seconds.
@@ -227,7 +261,7 @@ mod tests {
             (22, &PART[..1], Err(Code::RequestTimeout)),
         ] {
             let mut body = dripping(count, part);
-            let mut parts = Parts::of(&mut body, 100 << 20, deadline);
+            let mut parts = BodyParts::of(&mut body, 100 << 20, deadline);
             let mut come = 0;
             let read = loop {
                 match parts.next().await {
@@ -237,6 +271,21 @@ mod tests {
                 }
             };
             assert_eq!(read, expected, "{count} parts of {} bytes", part.len());
+        }
+    }
+
+    #[test]
+    fn no_file_is_larger_than_any() {
+        assert_eq!(MEDIA_TYPES.iter().map(|(_, max)| *max).max(), Some(FILE_BYTES_MAX));
+    }
+
+    #[test]
+    fn parameters_and_case_say_nothing() {
+        for good in ["audio/ogg", "Audio/OGG; codecs=opus", " audio/ogg ;x"] {
+            assert_eq!(media_type(good), Some(("audio/ogg", 16 * MIB)), "{good}");
+        }
+        for bad in ["", "image/svg+xml", "text/html", "image/*", "image"] {
+            assert_eq!(media_type(bad), None, "{bad}");
         }
     }
 }

@@ -155,7 +155,7 @@ impl ContentBody<'_> {
 }
 
 /// Parses a customer's content besides text: a file, or an object of the type.
-async fn sent(
+async fn sent_content(
     content: &RawValue,
     kind: &str,
     workspace: &Workspace,
@@ -296,15 +296,15 @@ pub(crate) struct InboundAnswer {
 )]
 async fn receive(call: Call<Principal>) -> Answer {
     let workspace = call.caller.workspace();
-    let (written, file) = written(&call).await?;
+    let (written, file) = described_event(&call).await?;
     let numbers = call.edge.engine.admin().numbers(workspace.id()).await?;
     let number = numbers.first().ok_or_else(|| {
         let message = "the workspace has no active messaging number";
         ApiError::new(Code::MessagingNotConnected, message)
     })?;
     let inbound = match written {
-        Written::Message(inbound) => *inbound,
-        Written::Notice(notice, at) => {
+        SandboxEvent::Message(inbound) => *inbound,
+        SandboxEvent::Notice(notice, at) => {
             let message_id = notice.message_id(number.id).to_string();
             let callback = Callback { identity_changes: vec![notice], ..Callback::default() };
             workspace.receive(number.id, callback).await?;
@@ -324,14 +324,16 @@ async fn receive(call: Call<Principal>) -> Answer {
 }
 
 /// The event that the body describes.
-enum Written {
+enum SandboxEvent {
     Message(Box<Inbound>),
     /// A notice of the channel itself, with its time.
     Notice(IdentityChange, Timestamp),
 }
 
 /// Returns the event that the body describes, and the file of the workspace that it has.
-async fn written(call: &Call<Principal>) -> Result<(Written, Option<MediaId>), ApiError> {
+async fn described_event(
+    call: &Call<Principal>,
+) -> Result<(SandboxEvent, Option<MediaId>), ApiError> {
     let body: InboundBody<'_> = call.json()?;
     let (from, user_id) = body.author()?;
     let (kind, text) = body.text()?;
@@ -339,7 +341,7 @@ async fn written(call: &Call<Principal>) -> Result<(Written, Option<MediaId>), A
     let provider_id: Box<str> = format!("sandbox.{unique:020x}").into();
     if &*kind == NOTICE {
         let notice = notice(body.content, (from, user_id), (&provider_id, at))?;
-        return Ok((Written::Notice(notice, at), None));
+        return Ok((SandboxEvent::Notice(notice, at), None));
     }
     let name = body.name.as_deref();
     let fits = |name: &str| {
@@ -352,7 +354,7 @@ async fn written(call: &Call<Principal>) -> Result<(Written, Option<MediaId>), A
     let name = name.map(|name| printable::without_turns(name).into());
     let referral = body.referral.map(ReferralBody::read).transpose()?;
     let (media, object) = match body.content {
-        Some(content) => sent(content, &kind, call.caller.workspace()).await?,
+        Some(content) => sent_content(content, &kind, call.caller.workspace()).await?,
         None => (None, MessageObject::default()),
     };
     let (answers, forwarded) = body.context.map(ContextBody::read).transpose()?.unwrap_or_default();
@@ -373,7 +375,7 @@ async fn written(call: &Call<Principal>) -> Result<(Written, Option<MediaId>), A
         about: object.about.or(answers),
         forwarded,
     };
-    Ok((Written::Message(Box::new(inbound)), file))
+    Ok((SandboxEvent::Message(Box::new(inbound)), file))
 }
 
 /// Parses the notice that a person has other names now, in the channel's own form.

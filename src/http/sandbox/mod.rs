@@ -1,16 +1,15 @@
-//! Serves the developer sandbox: delivered messages, the clock, scripted outcomes.
+//! Serves the developer sandbox: delivered messages, the clock, automatic behaviour.
 //!
 //! Its routes are mounted only in a sandbox.
 
 mod inbound;
-mod outcomes;
 mod phones;
-mod settings;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use postrider_actors::domain::Timestamp;
-use postrider_actors::{Permission, SandboxMessage};
+use postrider_actors::{AutoDeliver, Permission, SandboxMessage};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -32,9 +31,9 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(clock).guarded(Key::of(Permission::SandboxUse)))
         .routes(route!(advance).guarded(ClockMover))
         .merge(inbound::routes())
-        .merge(outcomes::routes())
         .merge(phones::routes())
-        .merge(settings::routes())
+        .routes(route!(read_settings).guarded(Key::of(Permission::SandboxUse)))
+        .routes(route!(set_settings).guarded(Key::of(Permission::SandboxUse)))
 }
 
 /// A message that the sandbox number "delivered"; without `Debug`, as it has the code.
@@ -179,4 +178,56 @@ fn clock_reply<C>(call: &Call<C>) -> Reply {
         now: clock.now().to_string(),
         offset_seconds: clock.offset().as_secs(),
     })
+}
+
+/// What the sandbox does by itself.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SandboxSettings {
+    /// What is reported of each message that it delivers: `none`, `delivered` or `read`.
+    #[schema(example = "none")]
+    auto_deliver: &'static str,
+}
+
+/// What the sandbox is to do by itself.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct NewSandboxSettings<'a> {
+    /// What is reported of each message that it delivers from now on: `none`, `delivered` or
+    /// `read`.
+    #[serde(borrow)]
+    #[schema(example = "delivered")]
+    auto_deliver: Cow<'a, str>,
+}
+
+#[utoipa::path(
+    get,
+    path = "/v1/sandbox/settings",
+    operation_id = "readSandboxSettings",
+    tag = "Sandbox",
+    summary = "Read what the sandbox does by itself",
+    responses((status = 200, description = "Its settings", body = SandboxSettings))
+)]
+async fn read_settings(call: Call<Principal>) -> Answer {
+    let auto_deliver = call.edge.engine.sandbox().auto_deliver(call.caller.workspace().id());
+    Ok(Reply::ok(&SandboxSettings { auto_deliver: auto_deliver.as_str() }))
+}
+
+#[utoipa::path(
+    put,
+    path = "/v1/sandbox/settings",
+    operation_id = "setSandboxSettings",
+    tag = "Sandbox",
+    summary = "Set what the sandbox does by itself",
+    description = "At first nothing is reported but what `POST /v1/sandbox/reports` asks for. In \
+                   memory: `none` again after a restart.",
+    request_body = NewSandboxSettings,
+    responses((status = 200, description = "Its settings", body = SandboxSettings))
+)]
+async fn set_settings(call: Call<Principal>) -> Answer {
+    let auto_deliver = {
+        let body: NewSandboxSettings<'_> = call.json()?;
+        let rule = "must be one of none, delivered, read";
+        AutoDeliver::of(&body.auto_deliver).ok_or_else(|| ApiError::field("auto_deliver", rule))?
+    };
+    call.edge.engine.sandbox().set_auto_deliver(call.caller.workspace().id(), auto_deliver);
+    Ok(Reply::ok(&SandboxSettings { auto_deliver: auto_deliver.as_str() }))
 }

@@ -200,7 +200,7 @@ impl From<WebhookDelivery> for DeliveryTry {
 
 /// The outcome of the wanted tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum TryOutcome {
     /// The delivery failed.
     Failed,
     /// The delivery succeeded.
@@ -208,18 +208,18 @@ enum Wanted {
 }
 
 /// The filter of a list of tries.
-struct Filter {
-    status: Option<Wanted>,
+struct DeliveryFilter {
+    status: Option<TryOutcome>,
     kind: Option<String>,
     since: Option<Timestamp>,
 }
 
-impl Filter {
+impl DeliveryFilter {
     fn of(query: &Query) -> Result<Self, ApiError> {
         let status = match query.text("status")? {
             None => None,
-            Some("failed") => Some(Wanted::Failed),
-            Some("ok") => Some(Wanted::Ok),
+            Some("failed") => Some(TryOutcome::Failed),
+            Some("ok") => Some(TryOutcome::Ok),
             Some(_) => return Err(ApiError::field("status", "must be `failed` or `ok`")),
         };
         let since = query.moment("since")?;
@@ -228,21 +228,10 @@ impl Filter {
     }
 
     fn takes(&self, delivery: &WebhookDelivery) -> bool {
-        let wanted = if delivery.error.is_some() { Wanted::Failed } else { Wanted::Ok };
+        let wanted = if delivery.error.is_some() { TryOutcome::Failed } else { TryOutcome::Ok };
         self.status.is_none_or(|status| status == wanted)
             && self.kind.as_ref().is_none_or(|kind| *kind == delivery.kind)
             && self.since.is_none_or(|since| delivery.at >= since)
-    }
-}
-
-impl From<ReplayError> for ApiError {
-    fn from(error: ReplayError) -> Self {
-        match error {
-            ReplayError::NotFound | ReplayError::NoSuchEvent => {
-                Self::new(Code::NotFound, error.to_string())
-            }
-            ReplayError::Unavailable(error) => error.into(),
-        }
     }
 }
 
@@ -338,7 +327,7 @@ async fn replay(mut call: Call<Principal>) -> Answer {
 )]
 async fn list(mut call: Call<Principal>) -> Answer {
     let query = call.query()?;
-    let (page, filter) = (Page::of(&query)?, Filter::of(&query)?);
+    let (page, filter) = (Page::of(&query)?, DeliveryFilter::of(&query)?);
     let id: WebhookId = call.path("webhook_id", NO_SUCH_WEBHOOK).await?;
     let mut all = call.caller.workspace().webhook_deliveries(id).await?;
     all.retain(|delivery| filter.takes(delivery));
@@ -367,4 +356,15 @@ async fn read(mut call: Call<Principal>) -> Answer {
     let shown = call.caller.workspace().webhook_delivery(id, attempt).await?;
     let shown = shown.ok_or_else(|| ApiError::not_found(NO_SUCH_DELIVERY))?;
     Ok(Reply::ok(&DeliveryDetail::from(shown)))
+}
+
+impl From<ReplayError> for ApiError {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::NotFound | ReplayError::NoSuchEvent => {
+                Self::new(Code::NotFound, error.to_string())
+            }
+            ReplayError::Unavailable(error) => error.into(),
+        }
+    }
 }

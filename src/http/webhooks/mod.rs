@@ -1,14 +1,14 @@
-//! Registers, reads, updates and deletes webhook endpoints.
+//! Registers, reads, updates and deletes webhook endpoints, and shows how they do.
 
 mod deliveries;
-mod health;
 
 use std::num::NonZeroU32;
 
 use axum::http::StatusCode;
 use postrider_actors::domain::{PublicEvent, WebhookId};
 use postrider_actors::{
-    Permission, WebhookChange, WebhookError, WebhookInfo, WebhookSecret, WebhookSettings, Workspace,
+    EndpointHealth, Permission, WebhookChange, WebhookError, WebhookInfo, WebhookSecret,
+    WebhookSettings, Workspace,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,8 +16,6 @@ use utoipa::ToSchema;
 use super::pipeline::{
     Answer, ApiError, Call, Code, Integer, Key, Page, PageOf, Principal, Reply, Routes, route,
 };
-
-use health::HealthRow;
 
 pub(crate) const NO_SUCH_WEBHOOK: &str = "no such webhook";
 /// The maximum length of a description, in characters.
@@ -203,23 +201,6 @@ impl WebhookWithSecret {
     }
 }
 
-impl From<WebhookError> for ApiError {
-    fn from(error: WebhookError) -> Self {
-        let message = error.to_string();
-        match error {
-            WebhookError::NotFound => Self::new(Code::NotFound, message),
-            WebhookError::TooMany => {
-                Self::new(Code::Unprocessable, message).because("webhook_limit")
-            }
-            WebhookError::Url(error) => Self::field("url", error),
-            WebhookError::Disabled => {
-                Self::new(Code::Unprocessable, message).because("webhook_disabled")
-            }
-            WebhookError::Unavailable(error) => error.into(),
-        }
-    }
-}
-
 impl WebhookInput {
     pub(crate) fn check(self) -> Result<WebhookSettings, ApiError> {
         Ok(WebhookSettings {
@@ -381,4 +362,55 @@ async fn rotate(mut call: Call<Principal>) -> Answer {
     let workspace = call.audited(call.caller.workspace());
     let rotated = workspace.rotate_webhook_secret(id).await?;
     Ok(Reply::ok(&WebhookWithSecret::of(&call, &workspace, rotated).await?))
+}
+
+/// How an endpoint does.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WebhookHealth)]
+pub(crate) struct HealthRow {
+    /// Which part of the tries of the last 24 hours arrived, of those that are kept; null when
+    /// there were none.
+    #[schema(minimum = 0, maximum = 1, example = 0.98)]
+    success_24h: Option<f64>,
+    /// Within how many milliseconds 95 of 100 of them ended; null when there were none.
+    #[schema(example = 240)]
+    p95_ms: Option<u64>,
+    /// Deliveries that wait, as far as the log was read for the endpoint, or are under way.
+    #[schema(example = 3)]
+    waiting: usize,
+    /// For how long the oldest of them has been due.
+    #[schema(example = 12)]
+    oldest_seconds: u64,
+    /// Whether it keeps failing, and is tried only now and then.
+    breaker_open: bool,
+}
+
+impl From<EndpointHealth> for HealthRow {
+    fn from(health: EndpointHealth) -> Self {
+        let ms = |took: std::time::Duration| u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            success_24h: health.success,
+            p95_ms: health.p95.map(ms),
+            waiting: health.waiting,
+            oldest_seconds: health.oldest.as_secs(),
+            breaker_open: health.breaker_open,
+        }
+    }
+}
+
+impl From<WebhookError> for ApiError {
+    fn from(error: WebhookError) -> Self {
+        let message = error.to_string();
+        match error {
+            WebhookError::NotFound => Self::new(Code::NotFound, message),
+            WebhookError::TooMany => {
+                Self::new(Code::Unprocessable, message).because("webhook_limit")
+            }
+            WebhookError::Url(error) => Self::field("url", error),
+            WebhookError::Disabled => {
+                Self::new(Code::Unprocessable, message).because("webhook_disabled")
+            }
+            WebhookError::Unavailable(error) => error.into(),
+        }
+    }
 }

@@ -1,13 +1,84 @@
-//! Parses and checks the contacts of request bodies.
+//! The contacts in the bodies of requests and answers.
 
 use postrider_actors::domain::contact::TAGS_MAX;
 use postrider_actors::domain::{ContactName, CustomFields, Email, Phone, Tags};
-use postrider_actors::{ContactChange, NewContact};
-use serde::Deserialize;
+use postrider_actors::{Contact, ContactChange, NewContact};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::http::pipeline::{ApiError, object};
+
+/// The maximum length of a search term, in characters.
+const SEARCH_CHARS_MAX: usize = 200;
+
+/// A contact.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Contact)]
+pub(crate) struct ContactRow {
+    /// Names it in every call.
+    #[schema(example = "con_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    id: String,
+    /// What it is called.
+    #[schema(example = "Ana Souza")]
+    name: String,
+    /// Its phone, in E.164, as it was written; no other contact has the same, in whatever form its
+    /// country has.
+    #[schema(example = "+15550123456")]
+    phone: Option<String>,
+    /// The channel's id of the person; the channel alone sets it.
+    #[schema(example = "US.13491208655302741918")]
+    user_id: Option<String>,
+    /// The name that the person has chosen on the channel; the channel alone sets it.
+    #[schema(example = "ana")]
+    username: Option<String>,
+    /// Its e-mail address.
+    #[schema(example = "ana@example.com")]
+    email: Option<String>,
+    /// Its tags.
+    #[schema(example = json!(["vip"]))]
+    tags: Vec<String>,
+    /// Whatever else is known of it.
+    #[schema(value_type = Object, example = json!({"plan": "gold"}))]
+    custom_fields: Box<RawValue>,
+    /// When it was made.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    created_at: String,
+    /// When it was last changed.
+    #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
+    updated_at: String,
+}
+
+impl From<Contact> for ContactRow {
+    fn from(contact: Contact) -> Self {
+        let custom_fields = RawValue::from_string(contact.custom_fields.as_json().to_owned());
+        Self {
+            id: contact.id.to_string(),
+            name: contact.name.as_str().to_owned(),
+            phone: contact.phone.map(|phone| phone.to_string()),
+            user_id: contact.user_id.map(|id| id.to_string()),
+            username: contact.username.map(Into::into),
+            email: contact.email.map(|email| email.as_str().to_owned()),
+            tags: contact.tags.iter().map(str::to_owned).collect(),
+            // The custom fields were stored as JSON.
+            custom_fields: custom_fields.unwrap_or_default(),
+            created_at: contact.created_at.to_string(),
+            updated_at: contact.updated_at.to_string(),
+        }
+    }
+}
+
+/// A page of contacts.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "describes what `list` writes")]
+pub(crate) struct ContactsAnswer {
+    /// Newest first, unless sorted otherwise.
+    data: Vec<ContactRow>,
+    /// How many there are on all pages.
+    total: u64,
+    /// The page's number.
+    page: u64,
+}
 
 /// What a contact is made of, or changed to.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -97,4 +168,17 @@ fn tags(texts: Vec<String>) -> Result<Tags, ApiError> {
 
 fn custom_fields(fields: &RawValue) -> Result<CustomFields, ApiError> {
     CustomFields::parse(fields.get()).map_err(|error| ApiError::field("custom_fields", error))
+}
+
+/// Trims and checks a search term. A blank term is `None`.
+pub(crate) fn search_term<'a>(
+    field: &str,
+    text: Option<&'a str>,
+) -> Result<Option<&'a str>, ApiError> {
+    match text.map(str::trim).filter(|text| !text.is_empty()) {
+        Some(text) if text.chars().count() > SEARCH_CHARS_MAX => {
+            Err(ApiError::field(field, "must have at most 200 characters"))
+        }
+        text => Ok(text),
+    }
 }
