@@ -1,5 +1,6 @@
 //! Builds the options of the engine from the settings.
 
+use std::path::Path;
 use std::time::Duration;
 
 use postrider_actors::clock::{Clock, ClockOptions};
@@ -10,6 +11,8 @@ use postrider_actors::{
     MailOptions, MediaOptions, MessageOptions, OtpOptions, PeopleOptions, Prices, SandboxOptions,
     WebhookOptions,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use crate::boot::{self, BootError, DataDir};
 use crate::metrics::Metrics;
@@ -81,7 +84,7 @@ pub(crate) fn engine_options(
         cloud_api: CloudApiOptions {
             base_url: settings.cloud_api.base_url.clone(),
             version: settings.cloud_api.version.clone(),
-            extra_roots: boot::certificates(settings.cloud_api.ca_file.as_deref())?,
+            extra_roots: certificates(settings.cloud_api.ca_file.as_deref())?,
             media_hosts: settings.cloud_api.media_hosts.clone(),
             connect_timeout: settings.cloud_api.connect_timeout_seconds,
             timeout: settings.cloud_api.timeout_seconds,
@@ -109,7 +112,7 @@ fn mail_options(settings: &Settings) -> Result<Option<MailOptions>, BootError> {
         host: email.host.clone(),
         port: email.port,
         tls: email.tls,
-        extra_roots: boot::certificates(email.ca_file.as_deref())?,
+        extra_roots: certificates(email.ca_file.as_deref())?,
         login: given(&email.user).map(|user| (user, email.password.clone())),
         from,
         from_name: given(&email.from_name),
@@ -194,5 +197,46 @@ const fn otp_options(settings: &Settings) -> OtpOptions {
     OtpOptions {
         step_timeout_seconds: settings.otp.step_timeout_seconds,
         kept_for: settings.otp.kept_days,
+    }
+}
+
+/// Reads the certificates that are trusted in addition to those of the system.
+///
+/// Without a file there are none.
+///
+/// # Errors
+/// [`BootError`] when the file cannot be read or contains no certificate.
+fn certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, BootError> {
+    let Some(path) = file else { return Ok(Vec::new()) };
+    let pem =
+        std::fs::read(path).map_err(|source| BootError::File { path: path.to_owned(), source })?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        _ => Err(BootError::Content {
+            path: path.to_owned(),
+            expected: "certificates in PEM (`cloud_api.ca_file`, `email.ca_file`)",
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_certificates_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ca.pem");
+        let read = || certificates(Some(&path));
+        assert!(matches!(read(), Err(BootError::File { .. })));
+        for text in ["", "hello", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"] {
+            std::fs::write(&path, text).unwrap();
+            assert!(matches!(read(), Err(BootError::Content { .. })), "{text}");
+        }
+        std::fs::write(&path, "-----BEGIN CERTIFICATE-----\nAAEC\n-----END CERTIFICATE-----\n")
+            .unwrap();
+        assert_eq!(read().unwrap()[0].as_ref(), [0, 1, 2]);
+        assert!(certificates(None).unwrap().is_empty());
     }
 }

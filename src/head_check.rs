@@ -42,7 +42,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for HeadCheck<T> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.scan.part == Part::Refused {
+        if this.scan.part == RequestPart::Refused {
             // Nothing behind a refused head is read.
             if !this.has_ended && buffer.remaining() >= HEAD_END.len() {
                 buffer.put_slice(HEAD_END);
@@ -89,7 +89,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for HeadCheck<T> {
 
 /// The part of a request that the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Part {
+enum RequestPart {
     #[default]
     Head,
     /// A body with this number of bytes to come.
@@ -107,7 +107,7 @@ enum Part {
 /// Follows the requests of a connection from head to head.
 #[derive(Debug)]
 struct HeadScan {
-    part: Part,
+    part: RequestPart,
     /// The start of the current line, and its length so far.
     line: [u8; LINE_BYTES_MAX],
     line_length: usize,
@@ -122,7 +122,7 @@ struct HeadScan {
 impl Default for HeadScan {
     fn default() -> Self {
         Self {
-            part: Part::Head,
+            part: RequestPart::Head,
             line: [0; LINE_BYTES_MAX],
             line_length: 0,
             last: 0,
@@ -138,9 +138,11 @@ impl HeadScan {
     fn check(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             let passed = match self.part {
-                Part::Refused => return,
-                Part::Body(left) | Part::Chunk(left) => self.pass(left, bytes.len()),
-                Part::Head | Part::ChunkSize | Part::Trailers => self.read_line(bytes),
+                RequestPart::Refused => return,
+                RequestPart::Body(left) | RequestPart::Chunk(left) => self.pass(left, bytes.len()),
+                RequestPart::Head | RequestPart::ChunkSize | RequestPart::Trailers => {
+                    self.read_line(bytes)
+                }
             };
             bytes = &mut bytes[passed..];
         }
@@ -151,10 +153,10 @@ impl HeadScan {
         let passed = usize::try_from(left).unwrap_or(usize::MAX).min(length);
         let left = left - passed as u64;
         self.part = match (self.part, left) {
-            (Part::Chunk(_), 0) => Part::ChunkSize,
-            (Part::Chunk(_), left) => Part::Chunk(left),
-            (_, 0) => Part::Head,
-            (_, left) => Part::Body(left),
+            (RequestPart::Chunk(_), 0) => RequestPart::ChunkSize,
+            (RequestPart::Chunk(_), left) => RequestPart::Chunk(left),
+            (_, 0) => RequestPart::Head,
+            (_, left) => RequestPart::Body(left),
         };
         passed
     }
@@ -173,7 +175,7 @@ impl HeadScan {
         let is_good = self.line_length > 0 && self.last == b'\r' && self.end_line();
         if !is_good {
             bytes[end] = 0;
-            self.part = Part::Refused;
+            self.part = RequestPart::Refused;
         }
         self.line_length = 0;
         self.last = 0;
@@ -184,18 +186,21 @@ impl HeadScan {
     fn end_line(&mut self) -> bool {
         let length = self.line_length - 1;
         match self.part {
-            Part::Head if length > 0 => return self.read_header(length),
+            RequestPart::Head if length > 0 => return self.read_header(length),
             // An empty line before a request line is skipped, as hyper does.
-            Part::Head if !self.has_request_line => {}
-            Part::Head => self.end_head(),
-            Part::Trailers if length == 0 => self.part = Part::Head,
-            Part::ChunkSize => {
+            RequestPart::Head if !self.has_request_line => {}
+            RequestPart::Head => self.end_head(),
+            RequestPart::Trailers if length == 0 => self.part = RequestPart::Head,
+            RequestPart::ChunkSize => {
                 let Some(size) = chunk_size(&self.line[..length.min(LINE_BYTES_MAX)]) else {
                     return false;
                 };
                 // The line end behind a chunk is counted with it.
-                self.part =
-                    if size == 0 { Part::Trailers } else { Part::Chunk(size.saturating_add(2)) };
+                self.part = if size == 0 {
+                    RequestPart::Trailers
+                } else {
+                    RequestPart::Chunk(size.saturating_add(2))
+                };
             }
             _ => {}
         }
@@ -226,9 +231,9 @@ impl HeadScan {
 
     fn end_head(&mut self) {
         self.part = match (self.is_chunked, self.content_length) {
-            (true, _) => Part::ChunkSize,
-            (false, Some(length)) if length > 0 => Part::Body(length),
-            _ => Part::Head,
+            (true, _) => RequestPart::ChunkSize,
+            (false, Some(length)) if length > 0 => RequestPart::Body(length),
+            _ => RequestPart::Head,
         };
         self.has_request_line = false;
         self.content_length = None;
@@ -262,9 +267,9 @@ mod tests {
             let mut scan = HeadScan::default();
             let mut seen = text.as_bytes().to_vec();
             seen.chunks_mut(size).for_each(|piece| scan.check(piece));
-            let refused = scan.part == Part::Refused;
+            let refused = scan.part == RequestPart::Refused;
             assert_eq!(seen != text.as_bytes(), refused, "{text:?}: only what is refused changes");
-            assert!(refused || scan.part == Part::Head, "{text:?}: {:?}", scan.part);
+            assert!(refused || scan.part == RequestPart::Head, "{text:?}: {:?}", scan.part);
             refused
         };
         let refused = in_pieces(text.len());

@@ -6,26 +6,22 @@
 
 mod banner;
 mod boot;
-mod bound;
 mod cluster;
+mod connection_timers;
 mod connections;
 pub mod csv_cell;
 mod engine_options;
 mod head_check;
 mod http;
-mod hyper_timer;
 mod listeners;
 pub mod logging;
 mod metrics;
-mod places;
-mod refusal_pause;
 mod serve;
 mod server;
 pub mod settings;
 mod tls;
 mod traces;
 mod ui;
-mod write_timeout;
 
 pub use banner::Banner;
 pub use boot::{
@@ -37,11 +33,11 @@ pub use cluster::{
     RepairState, ShardBackup, ShardRepaired, backup_cluster, import_into_cluster, init_cluster,
     repair_shard,
 };
+pub use connections::PlaceLimits;
 pub use http::{
     AdminToken, App, AppOptions, DashboardOptions, Drain, Peer, app, apps, openapi_document,
 };
 pub use metrics::Metrics;
-pub use places::PlaceLimits;
 pub use serve::{Lingering, ServeOptions, serve};
 pub use server::{RunningServer, Server, StopError};
 pub use tls::{Tls, TlsError, TlsFiles};

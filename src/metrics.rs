@@ -110,10 +110,10 @@ impl std::fmt::Debug for Metrics {
 /// no memory, and later requests look nothing up.
 #[derive(Clone)]
 pub(crate) struct RouteMeter {
-    inner: Arc<Inner>,
+    inner: Arc<RouteCounters>,
 }
 
-struct Inner {
+struct RouteCounters {
     route: String,
     method: &'static str,
     /// By class of status, in the order of [`CLASSES`].
@@ -121,7 +121,7 @@ struct Inner {
     took: OnceLock<Histogram>,
 }
 
-impl Inner {
+impl RouteCounters {
     fn labels(&self) -> Vec<Label> {
         vec![Label::new("route", self.route.clone()), Label::new("method", self.method)]
     }
@@ -145,7 +145,7 @@ impl RouteMeter {
     /// Makes a meter for `method` on the path template `route`.
     pub(crate) fn new(route: &str, method: &'static str) -> Self {
         let (answered, took) = Default::default();
-        Self { inner: Arc::new(Inner { route: route.to_owned(), method, answered, took }) }
+        Self { inner: Arc::new(RouteCounters { route: route.to_owned(), method, answered, took }) }
     }
 
     /// Returns whether this is the same meter.

@@ -18,14 +18,11 @@ use postrider_actors::clock::Stopwatch;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::connections::{Connections, Member};
+use crate::connection_timers::{HyperTimer, RefusalPause, WriteTimeout};
+use crate::connections::{ConnectionPlace, ConnectionPlaces, Connections, Member, PlaceLimits};
 use crate::head_check::HeadCheck;
 use crate::http::{Answering, App, ConnectionTimer, InReserve, Overloaded, Peer, Starting};
-use crate::hyper_timer::HyperTimer;
-use crate::places::{Place, PlaceLimits, Places};
-use crate::refusal_pause::RefusalPause;
 use crate::tls::{Tls, Transport};
-use crate::write_timeout::WriteTimeout;
 
 /// The pause of the accept loop when the system has no sockets left. One may be closed meanwhile.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
@@ -110,10 +107,10 @@ pub(crate) async fn serve_with(
     options: ServeOptions,
     stop: impl Future<Output = Duration>,
 ) -> Lingering {
-    let most = Places::most(&options.places);
+    let most = ConnectionPlaces::most(&options.places);
     let permits = Arc::new(Semaphore::new(most));
     let connections = Connections::default();
-    let places = Places::new(options.places.clone());
+    let places = ConnectionPlaces::new(options.places.clone());
     let options = Arc::new(options);
     let mut complaints = Complaints::default();
     let mut stop = std::pin::pin!(stop);
@@ -131,7 +128,7 @@ pub(crate) async fn serve_with(
         match accepted {
             Ok((stream, peer)) => {
                 let (place, displaced) = places.take(peer.ip());
-                let client = Client { app: app.clone(), peer, place };
+                let client = ConnectedClient { app: app.clone(), peer, place };
                 let (connections, options) = (connections.clone(), Arc::clone(&options));
                 tokio::spawn(async move {
                     let serving = async |member: &Member| -> hyper::Result<()> {
@@ -210,13 +207,13 @@ async fn secured(stream: TcpStream, options: &ServeOptions) -> Option<Transport>
 }
 
 /// A connected client.
-struct Client<A> {
+struct ConnectedClient<A> {
     app: A,
     peer: SocketAddr,
-    place: Place,
+    place: ConnectionPlace,
 }
 
-impl<A: Answers> Client<A> {
+impl<A: Answers> ConnectedClient<A> {
     /// Answers the client's requests until it or the server closes the connection.
     async fn serve(
         self,

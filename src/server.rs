@@ -10,10 +10,11 @@ use tokio::task::JoinHandle;
 
 use crate::banner::Banner;
 use crate::boot::{self, BootError, DataDir};
-use crate::bound::{Bound, Listening, answering};
 use crate::engine_options::engine_options;
 use crate::http::{AdminToken, AppOptions, Drain, Starting, app, apps};
-use crate::listeners::{exposure, serve_options};
+use crate::listeners::{
+    Bound, Listening, answer_during_start, exposure, raise_limit, serve_options,
+};
 use crate::metrics::Metrics;
 use crate::serve::Lingering;
 use crate::settings::{Secret, Settings};
@@ -69,7 +70,7 @@ impl Server {
     }
 
     async fn start_here(settings: Settings) -> Result<RunningServer, BootError> {
-        let (to_clients, to_operators) = serve_options(&settings, boot::raise_limit())?;
+        let (to_clients, to_operators) = serve_options(&settings, raise_limit())?;
         let both = [&to_clients, &to_operators];
         let tls = both.into_iter().filter_map(|options| options.tls.clone()).collect();
         let directory =
@@ -79,20 +80,20 @@ impl Server {
         let (admin_token, token_source) =
             boot::admin_token(&directory, settings.admin.token.as_ref())?;
         let metrics = Metrics::new()?;
-        let (options, exporter) = followed_options(&settings, &directory, &admin_token, &metrics)?;
+        let (options, exporter) = traced_options(&settings, &directory, &admin_token, &metrics)?;
         let mut app_options = AppOptions::new(&settings, admin_token, metrics.clone());
         let (rebuilding, clock) = (options.rebuilding.clone(), options.clock.clone());
-        let door =
+        let starting_app =
             |is_for_operators| Starting::new(&rebuilding, &clock, &app_options, is_for_operators);
-        let mut doors = vec![(&listener, door(admin_listener.is_none()), &to_clients)];
-        doors.extend(admin_listener.as_ref().map(|bound| (bound, door(true), &to_operators)));
+        let mut bound = vec![(&listener, starting_app(admin_listener.is_none()), &to_clients)];
+        bound.extend(admin_listener.as_ref().map(|it| (it, starting_app(true), &to_operators)));
         let starting = Engine::start(options);
-        let started = Box::pin(answering(starting, rebuilding.begun(), &doors)).await;
-        let engine = started.map_err(|error| refused(error, &directory))?;
+        let started = Box::pin(answer_during_start(starting, rebuilding.begun(), &bound)).await;
+        let engine = started.map_err(|error| start_error(error, &directory))?;
         let (demo_key, warnings) = if settings.sandbox.enabled {
             (Some(boot::prepare_demo(&engine, &directory).await?), Vec::new())
         } else {
-            (None, boot::leftovers(&engine, &directory)?)
+            (None, boot::sandbox_leftovers(&engine, &directory)?)
         };
         let warnings = [warnings, exposure(&settings)].concat();
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -131,7 +132,7 @@ impl Server {
 }
 
 /// Builds the engine's options, and the exporter for the spans of its requests.
-fn followed_options(
+fn traced_options(
     settings: &Settings,
     directory: &DataDir,
     admin_token: &AdminToken,
@@ -231,7 +232,7 @@ impl std::fmt::Debug for RunningServer {
     }
 }
 
-fn refused(error: StartError, directory: &DataDir) -> BootError {
+fn start_error(error: StartError, directory: &DataDir) -> BootError {
     match error {
         StartError::ClockMoved(ahead) => {
             BootError::ClockMoved { path: directory.path().to_owned(), ahead }

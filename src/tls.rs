@@ -82,7 +82,7 @@ impl Tls {
     /// # Errors
     /// [`TlsError`] names the file that cannot be used.
     pub fn new(files: TlsFiles) -> Result<Self, TlsError> {
-        let current = RwLock::new(Arc::new(read(&files)?));
+        let current = RwLock::new(Arc::new(server_config(&files)?));
         Ok(Self { files, current })
     }
 
@@ -91,7 +91,7 @@ impl Tls {
     /// # Errors
     /// [`TlsError`] names the file that cannot be used. The earlier ones stay in use.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let renewed = Arc::new(read(&self.files)?);
+        let renewed = Arc::new(server_config(&self.files)?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = renewed;
         Ok(())
     }
@@ -104,7 +104,7 @@ impl Tls {
     }
 }
 
-fn read(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
+fn server_config(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let unusable = |source| TlsError::Unusable { path: files.certificate.clone(), source };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -163,7 +163,7 @@ fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let pem = contents(path)?;
+    let pem = read_file(path)?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     read.ok()
         .filter(|read| !read.is_empty())
@@ -176,11 +176,11 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     if mode & 0o007 != 0 {
         return Err(TlsError::KeyIsPublic(path.to_owned()));
     }
-    PrivateKeyDer::from_pem_slice(&contents(path)?)
+    PrivateKeyDer::from_pem_slice(&read_file(path)?)
         .map_err(|_| TlsError::Content { path: path.to_owned(), expected: "a private key" })
 }
 
-fn contents(path: &Path) -> Result<Vec<u8>, TlsError> {
+fn read_file(path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|source| TlsError::File { path: path.to_owned(), source })
 }
 

@@ -50,7 +50,7 @@ impl Exporter {
         clock: &Clock,
         metrics: &Metrics,
     ) -> Result<(Traces, Option<Self>), BootError> {
-        let counts = Counts::register(metrics);
+        let counts = SpanCounts::register(metrics);
         let Some(endpoint) = &settings.endpoint else { return Ok((Traces::default(), None)) };
         let exporter = exporter(endpoint).map_err(BootError::Traces)?;
         let ratio = match settings.sample_one_in {
@@ -101,7 +101,7 @@ fn exporter(endpoint: &str) -> Result<SpanExporter, String> {
 /// The sender of batches, one at a time.
 struct Batches {
     exporter: SpanExporter,
-    counts: Counts,
+    counts: SpanCounts,
     complained: Option<Stopwatch>,
 }
 
@@ -180,13 +180,13 @@ fn span_data(span: FinishedSpan, scope: &InstrumentationScope) -> SpanData {
 }
 
 /// The counts of spans by outcome.
-struct Counts {
+struct SpanCounts {
     exported: Counter,
     failed: Counter,
     dropped: Counter,
 }
 
-impl Counts {
+impl SpanCounts {
     fn register(metrics: &Metrics) -> Self {
         const NAME: &str = "postrider_trace_spans_total";
         let what = "Spans of followed requests, by what became of them";

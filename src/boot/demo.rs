@@ -1,4 +1,6 @@
-//! Creates the workspace `demo` of a sandbox. After a crash the next start completes it.
+//! Creates the workspace `demo` of a sandbox, and warns of its remains once a server is no sandbox.
+//!
+//! After a crash the next start completes the workspace.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use super::error::{BootError, DemoError};
 use crate::settings::{Secret, Settings};
 
 const WORKSPACE: &str = "demo";
-pub(super) const KEY_FILE: &str = "demo.key";
+const KEY_FILE: &str = "demo.key";
 /// The person who signs in by the link that a start prints.
 const OWNER: &str = "owner@localhost";
 const CREDITS: u64 = 1_000_000;
@@ -26,11 +28,17 @@ const WAIT: Duration = Duration::from_millis(50);
 /// The maximum number of tries to get a place.
 const BUSY_TRIES: usize = 200;
 
+/// The maximum number of workspaces that one warning names.
+const NAMED_MAX: usize = 5;
+
 /// Creates the missing parts of the demo workspace and returns its API key.
 ///
 /// The key file is written last. While it exists and its key is valid, the workspace was complete
 /// once, and its user removed whatever is missing.
-pub(crate) async fn prepare(engine: &Engine, directory: &DataDir) -> Result<Secret, BootError> {
+pub(crate) async fn prepare_demo(
+    engine: &Engine,
+    directory: &DataDir,
+) -> Result<Secret, BootError> {
     if let Some(key) = directory.read(KEY_FILE)?
         && engine.access().authenticate(&key).is_some()
     {
@@ -135,4 +143,35 @@ async fn create(engine: &Engine) -> Result<Secret, DemoError> {
     }
     let created = admin.create_key(&id, NewKey::new("demo", Scopes::all())).await?;
     Ok(Secret::new(created.key.reveal()))
+}
+
+/// Returns a warning for sandbox numbers and one for a key that remain without a sandbox.
+pub(crate) fn sandbox_leftovers(
+    engine: &Engine,
+    directory: &DataDir,
+) -> Result<Vec<String>, BootError> {
+    let mut warnings = Vec::new();
+    let workspaces = engine.admin().workspaces_with_sandbox_number();
+    if !workspaces.is_empty() {
+        let mut named: Vec<_> =
+            workspaces.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        if workspaces.len() > NAMED_MAX {
+            named.push(format!("{} more", workspaces.len() - NAMED_MAX));
+        }
+        let named = named.join(", ");
+        warnings.push(format!(
+            "this is no sandbox, but there are sandbox numbers, and what leaves through them reaches \
+             nobody; workspaces: {named}"
+        ));
+    }
+    if let Some(key) = directory.read(KEY_FILE)?
+        && engine.access().authenticate(&key).is_some()
+    {
+        let file = directory.file(KEY_FILE);
+        warnings.push(format!(
+            "this is no sandbox, but the sandbox key of {} is valid; revoke it",
+            file.display()
+        ));
+    }
+    Ok(warnings)
 }

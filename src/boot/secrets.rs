@@ -10,7 +10,7 @@ use crate::http::AdminToken;
 use crate::settings::{MasterKey, Secret, Secrets};
 
 const MASTER_KEY_FILE: &str = "master.key";
-/// What the engine writes first of all its data.
+/// The first file that the engine writes of all its data.
 const FORMAT_FILE: &str = "format";
 const ADMIN_TOKEN_FILE: &str = "admin.token";
 /// The minimum number of characters of an admin token, so that it cannot be guessed.

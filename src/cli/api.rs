@@ -11,9 +11,9 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::client::{http, innermost};
+use super::client::{http_client, innermost_cause};
 use super::error::CliError;
-use super::secret::Source;
+use super::input::SecretSource;
 use super::server_args::ServerArgs;
 
 /// The total wait for an unavailable server before a command gives up.
@@ -59,7 +59,7 @@ pub(crate) struct Api {
 
 /// The reason and the duration of a wait before a retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wait {
+pub(crate) struct RetryWait {
     /// The reason, for people.
     pub(crate) reason: String,
     /// The shortest wait that the server asks for.
@@ -69,9 +69,9 @@ pub(crate) struct Wait {
 }
 
 /// The result of one attempt.
-pub(crate) enum Attempt<T> {
+pub(crate) enum ApiAttempt<T> {
     Done(T),
-    Retry(Wait),
+    Retry(RetryWait),
 }
 
 /// Exponential backoff with a bound on the total wait. It reports what it waits for.
@@ -93,7 +93,7 @@ impl RetryBudget {
     /// `say` receives a line about each new reason.
     pub(crate) async fn wait(
         &mut self,
-        wait: Wait,
+        wait: RetryWait,
         server: &str,
         say: impl FnOnce(&str),
     ) -> Result<(), CliError> {
@@ -118,8 +118,8 @@ impl RetryBudget {
 impl Api {
     pub(crate) fn new(caller: &CallerArgs) -> Result<Self, CliError> {
         let server = caller.server.address();
-        let key = key(caller)?;
-        Ok(Self { http: http(&server)?, server, key })
+        let key = find_api_key(caller)?;
+        Ok(Self { http: http_client(&server)?, server, key })
     }
 
     pub(crate) fn server(&self) -> &str {
@@ -142,19 +142,19 @@ impl Api {
     pub(crate) async fn send(
         &self,
         request: RequestBuilder,
-    ) -> Result<Attempt<Response>, CliError> {
+    ) -> Result<ApiAttempt<Response>, CliError> {
         let response = match request.send().await {
             Ok(response) => response,
             // A request that cannot be built now cannot be sent later.
             Err(error) if error.is_builder() => {
-                let (server, cause) = (self.server.clone(), innermost(&error));
+                let (server, cause) = (self.server.clone(), innermost_cause(&error));
                 return Err(CliError::Unreachable { server, cause });
             }
-            Err(error) => return Ok(Attempt::Retry(connection_fault(&error))),
+            Err(error) => return Ok(ApiAttempt::Retry(connection_fault(&error))),
         };
         let status = response.status();
         if status.is_success() {
-            return Ok(Attempt::Done(response));
+            return Ok(ApiAttempt::Done(response));
         }
         let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(1);
@@ -170,7 +170,7 @@ impl Api {
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::INTERNAL_SERVER_ERROR
             // The answer to an earlier attempt was lost, and its request is still in progress.
-            | StatusCode::CONFLICT => Ok(Attempt::Retry(Wait {
+            | StatusCode::CONFLICT => Ok(ApiAttempt::Retry(RetryWait {
                 reason: message,
                 pause: Duration::from_secs(seconds),
                 is_limit: status == StatusCode::TOO_MANY_REQUESTS,
@@ -181,13 +181,13 @@ impl Api {
 }
 
 /// Returns the wait after a connection fault, which is retried.
-pub(crate) fn connection_fault(error: &reqwest::Error) -> Wait {
-    Wait { reason: innermost(error), pause: Duration::ZERO, is_limit: false }
+pub(crate) fn connection_fault(error: &reqwest::Error) -> RetryWait {
+    RetryWait { reason: innermost_cause(error), pause: Duration::ZERO, is_limit: false }
 }
 
 /// Returns the key of the arguments, or the demo key in the data directory.
-fn key(caller: &CallerArgs) -> Result<Secret, CliError> {
-    let source = Source {
+fn find_api_key(caller: &CallerArgs) -> Result<Secret, CliError> {
+    let source = SecretSource {
         flag: "key",
         given: caller.key.as_deref(),
         file: caller.key_file.as_deref(),

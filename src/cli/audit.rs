@@ -10,11 +10,10 @@ use postrider_actors::domain::{Timestamp, WorkspaceId};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::{AdminClient, query};
 use super::error::CliError;
 use super::output::print;
-use super::query::query;
-use super::remote::Remote;
+use super::server_args::Remote;
 use super::table::{self, Column};
 
 /// The interval at which a command that follows the log asks for more.
@@ -103,14 +102,14 @@ pub(crate) async fn run(args: AuditArgs) -> Result<(), CliError> {
         Some(AuditCommand::Verify { stopped: Some(directory) }) => {
             verify_stopped(directory, args.remote.json)
         }
-        Some(AuditCommand::Verify { stopped: None }) => verify(&args.remote).await,
-        None => show(&args).await,
+        Some(AuditCommand::Verify { stopped: None }) => verify_running(&args.remote).await,
+        None => show_records(&args).await,
     }
 }
 
-async fn show(args: &AuditArgs) -> Result<(), CliError> {
-    let client = Client::new(&args.remote)?;
-    let (rows, latest) = newest(&client, args).await?;
+async fn show_records(args: &AuditArgs) -> Result<(), CliError> {
+    let client = AdminClient::new(&args.remote)?;
+    let (rows, latest) = newest_records(&client, args).await?;
     if !args.follow {
         let shown = table::rows(&rows, &RECORD);
         return print(args.remote.json, &json!({ "data": rows }), &shown);
@@ -120,7 +119,7 @@ async fn show(args: &AuditArgs) -> Result<(), CliError> {
     loop {
         let lines: String = match args.remote.json {
             true => rows.iter().map(|row| format!("{row}\n")).collect(),
-            false => rows.iter().map(line).collect(),
+            false => rows.iter().map(record_line).collect(),
         };
         print(false, &Value::Null, &lines)?;
         let path = format!("/audit?{}", args.filter.query("oldest", Some(&cursor), PART_ROWS));
@@ -135,13 +134,16 @@ async fn show(args: &AuditArgs) -> Result<(), CliError> {
 }
 
 /// Formats a record as one line. Its columns cannot be aligned with those of later records.
-fn line(row: &Value) -> String {
+fn record_line(row: &Value) -> String {
     let cells = table::cells(row, &RECORD);
     format!("{}\n", cells.join("  "))
 }
 
 /// Returns the newest matching records, oldest first, and the cursor behind the newest of all.
-async fn newest(client: &Client, args: &AuditArgs) -> Result<(Vec<Value>, String), CliError> {
+async fn newest_records(
+    client: &AdminClient,
+    args: &AuditArgs,
+) -> Result<(Vec<Value>, String), CliError> {
     let (mut rows, mut latest, mut cursor) = (Vec::new(), None, None);
     loop {
         let left = args.limit as usize - rows.len();
@@ -160,8 +162,8 @@ async fn newest(client: &Client, args: &AuditArgs) -> Result<(Vec<Value>, String
 }
 
 /// Requests a running server to verify its log, part by part.
-async fn verify(remote: &Remote) -> Result<(), CliError> {
-    let client = Client::new(remote)?;
+async fn verify_running(remote: &Remote) -> Result<(), CliError> {
+    let client = AdminClient::new(remote)?;
     let (mut checked, mut cursor) = (0, String::new());
     loop {
         let answer = client.administer(Method::GET, &format!("/audit/check{cursor}"), None).await?;
@@ -169,11 +171,11 @@ async fn verify(remote: &Remote) -> Result<(), CliError> {
         let fault = &answer["fault"];
         if let Some(sequence) = fault["sequence"].as_u64() {
             let [id, problem] = ["id", "problem"].map(|name| fault[name].as_str());
-            return Err(CliError::Audit { sequence, fault: described(problem, id) });
+            return Err(CliError::Audit { sequence, fault: fault_text(problem, id) });
         }
         match answer["next_cursor"].as_str() {
             Some(next) => cursor = format!("?cursor={next}"),
-            None => return verified(checked, remote.json),
+            None => return print_verified(checked, remote.json),
         }
     }
 }
@@ -182,21 +184,21 @@ async fn verify(remote: &Remote) -> Result<(), CliError> {
 fn verify_stopped(directory: &Path, as_json: bool) -> Result<(), CliError> {
     let AuditCheck { checked, fault, .. } = verify_stored_audit(directory)?;
     match fault {
-        None => verified(checked, as_json),
+        None => print_verified(checked, as_json),
         Some(fault) => {
             let id = fault.id.map(|id| id.to_string());
-            let described = described(Some(fault.kind.as_str()), id.as_deref());
+            let described = fault_text(Some(fault.kind.as_str()), id.as_deref());
             Err(CliError::Audit { sequence: fault.sequence, fault: described })
         }
     }
 }
 
-fn described(problem: Option<&str>, id: Option<&str>) -> String {
+fn fault_text(problem: Option<&str>, id: Option<&str>) -> String {
     let problem = problem.unwrap_or("altered");
     id.map_or_else(|| problem.to_owned(), |id| format!("{problem}: {id}"))
 }
 
-fn verified(checked: u64, as_json: bool) -> Result<(), CliError> {
+fn print_verified(checked: u64, as_json: bool) -> Result<(), CliError> {
     let shown = format!("{checked} records fit\n");
     print(as_json, &json!({ "checked": checked, "fault": null }), &shown)
 }

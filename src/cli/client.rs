@@ -7,8 +7,8 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::error::CliError;
-use super::remote::Remote;
-use super::secret::Source;
+use super::input::SecretSource;
+use super::server_args::Remote;
 
 /// The maximum wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -18,18 +18,18 @@ const TIMEOUT: Duration = Duration::from_secs(70);
 const PAGE_ROWS: usize = 200;
 
 /// A server and its admin token.
-pub(crate) struct Client {
+pub(crate) struct AdminClient {
     http: reqwest::Client,
     server: String,
     token: Secret,
 }
 
-impl Client {
+impl AdminClient {
     /// Creates a client for the server of the arguments.
     pub(crate) fn new(remote: &Remote) -> Result<Self, CliError> {
         let server = remote.server.address();
-        let token = token(remote)?;
-        Ok(Self { http: http(&server)?, server, token })
+        let token = find_admin_token(remote)?;
+        Ok(Self { http: http_client(&server)?, server, token })
     }
 
     /// Calls `path` below `/admin/v1/workspaces`. The answer of a 204 is null.
@@ -127,12 +127,15 @@ fn unexpected(server: &str, status: StatusCode) -> CliError {
 }
 
 /// Builds an HTTP client.
-pub(super) fn http(server: &str) -> Result<reqwest::Client, CliError> {
-    http_trusting(server, false)
+pub(super) fn http_client(server: &str) -> Result<reqwest::Client, CliError> {
+    trusting_http_client(server, false)
 }
 
 /// Builds an HTTP client that accepts any certificate if `anyone` is set.
-pub(super) fn http_trusting(server: &str, anyone: bool) -> Result<reqwest::Client, CliError> {
+pub(super) fn trusting_http_client(
+    server: &str,
+    anyone: bool,
+) -> Result<reqwest::Client, CliError> {
     // reqwest needs a crypto provider even for plain HTTP. If another one is installed already, it
     // is used instead.
     drop(rustls::crypto::ring::default_provider().install_default());
@@ -146,13 +149,13 @@ pub(super) fn http_trusting(server: &str, anyone: bool) -> Result<reqwest::Clien
 }
 
 fn unreachable(server: &str, error: &reqwest::Error) -> CliError {
-    CliError::Unreachable { server: server.to_owned(), cause: innermost(error) }
+    CliError::Unreachable { server: server.to_owned(), cause: innermost_cause(error) }
 }
 
 /// Returns the innermost cause of an error, which is the most specific.
 ///
 /// It is "connection refused" instead of "error sending request".
-pub(super) fn innermost(error: &reqwest::Error) -> String {
+pub(super) fn innermost_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;
@@ -164,8 +167,8 @@ pub(super) fn innermost(error: &reqwest::Error) -> String {
 ///
 /// It is in the arguments, in the file of a given data directory, in the settings, or in the file
 /// of the default data directory.
-fn token(remote: &Remote) -> Result<Secret, CliError> {
-    let source = Source {
+fn find_admin_token(remote: &Remote) -> Result<Secret, CliError> {
+    let source = SecretSource {
         flag: "token",
         given: remote.token.as_deref(),
         file: remote.token_file.as_deref(),
@@ -186,5 +189,35 @@ fn token(remote: &Remote) -> Result<Secret, CliError> {
         // A server with a token in its settings creates no file.
         (Err(_), Some(token)) => Ok(token),
         (Err(source), None) => Err(CliError::NoToken { path, source }),
+    }
+}
+
+/// Formats the given parameters for the part of an address behind the `?`.
+pub(crate) fn query<const N: usize>(parameters: [(&str, Option<String>); N]) -> String {
+    let given = parameters.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    let pairs: Vec<_> =
+        given.map(|(name, text)| format!("{name}={}", percent_encoded(&text))).collect();
+    pairs.join("&")
+}
+
+fn percent_encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_is_written_so_that_it_is_read_again() {
+        let parameters =
+            [("to", Some("+1 é&".to_owned())), ("none", None), ("b", Some("x".into()))];
+        assert_eq!(query(parameters), "to=%2B1%20%C3%A9%26&b=x");
     }
 }

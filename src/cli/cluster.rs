@@ -1,26 +1,27 @@
-//! `postrider cluster`: makes a cluster in NATS, shows its state, and drains its nodes.
-
-mod repair;
+//! `postrider cluster`: makes a cluster in NATS, shows its state, drains nodes, repairs shards.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use postrider::settings::{Flags, Settings};
-use postrider::{ClusterError, ShardBackup, backup_cluster, init_cluster};
+use postrider::{
+    ClusterError, RepairOrder, RepairState, ShardBackup, ShardRepaired, backup_cluster,
+    init_cluster, repair_shard,
+};
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::copies::CopiedContents;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::Client;
-use super::copies::contents;
+use super::client::AdminClient;
+use super::copies::report;
 use super::error::CliError;
 use super::output::print;
-use super::remote::Remote;
+use super::server_args::Remote;
 
 /// The interval at which the progress of a drain is requested.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
@@ -35,7 +36,7 @@ enum ClusterCommand {
     /// Copy every shard's checkpoint and log; a second backup to the same place adds what is new
     Backup(BackupArgs),
     /// Make a shard anew that has stopped, of all that is whole
-    Repair(repair::RepairArgs),
+    Repair(RepairArgs),
     /// Show nodes, shards and problems, as any node sees them
     Status(Remote),
     /// Have a node hand all its shards to the others, and wait until it owns none
@@ -103,25 +104,46 @@ struct BackupArgs {
     settings: InitArgs,
 }
 
+#[derive(Debug, Args)]
+struct RepairArgs {
+    /// The shard's number
+    #[arg(long, value_name = "N")]
+    shard: u16,
+    /// Give up what cannot be kept; without it the command only says what that is
+    #[arg(long)]
+    accept_loss: bool,
+    /// A backup of the cluster, for a shard of which no whole checkpoint is left
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    /// The data directory of a node that does not run, for what its log has lost; it may be given
+    /// several times. Those that run are asked
+    #[arg(long, value_name = "DATA-DIR")]
+    node: Vec<PathBuf>,
+    #[command(flatten)]
+    settings: InitArgs,
+}
+
 /// Runs `postrider cluster`.
 pub(crate) async fn run(args: ClusterArgs) -> Result<(), CliError> {
     match args.command {
         ClusterCommand::Init(args) => init(&args).await,
         ClusterCommand::Backup(args) => backup(&args).await,
-        ClusterCommand::Repair(args) => repair::run(args).await,
+        ClusterCommand::Repair(args) => run_repair(args).await,
         ClusterCommand::Status(remote) => {
-            let client = Client::new(&remote)?;
+            let client = AdminClient::new(&remote)?;
             let answer = client.administer(Method::GET, "/cluster", None).await?;
-            print(remote.json, &answer, &shown(&answer))
+            print(remote.json, &answer, &status_text(&answer))
         }
-        ClusterCommand::Drain(args) => reported(args.node.remote.json, drain(&args).await),
-        ClusterCommand::Undrain(args) => reported(args.node.remote.json, undrain(&args).await),
-        ClusterCommand::Move(args) => reported(args.remote.json, move_shard(&args).await),
+        ClusterCommand::Drain(args) => operation_result(args.node.remote.json, drain(&args).await),
+        ClusterCommand::Undrain(args) => {
+            operation_result(args.node.remote.json, undrain(&args).await)
+        }
+        ClusterCommand::Move(args) => operation_result(args.remote.json, move_shard(&args).await),
     }
 }
 
 /// Prints a failure as an object on standard output too, with `--json`.
-fn reported(as_json: bool, done: Result<(), CliError>) -> Result<(), CliError> {
+fn operation_result(as_json: bool, done: Result<(), CliError>) -> Result<(), CliError> {
     let code = match &done {
         Err(CliError::Refused { code, .. }) => code.as_str(),
         Err(CliError::Undrained { .. }) => "UNFINISHED",
@@ -137,7 +159,7 @@ fn reported(as_json: bool, done: Result<(), CliError>) -> Result<(), CliError> {
 
 async fn drain(args: &DrainArgs) -> Result<(), CliError> {
     let NodeArgs { node, remote } = &args.node;
-    let (client, watch) = (Client::new(remote)?, Stopwatch::start());
+    let (client, watch) = (AdminClient::new(remote)?, Stopwatch::start());
     loop {
         let path = format!("/cluster/nodes/{node}/drain");
         let answer = client.administer(Method::POST, &path, None).await?;
@@ -149,20 +171,20 @@ async fn drain(args: &DrainArgs) -> Result<(), CliError> {
         if watch.elapsed() >= Duration::from_secs(args.timeout) {
             return Err(CliError::Undrained { node: node.clone(), left });
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }
 
 async fn undrain(args: &UndrainArgs) -> Result<(), CliError> {
     let NodeArgs { node, remote } = &args.node;
-    let (client, watch) = (Client::new(remote)?, Stopwatch::start());
+    let (client, watch) = (AdminClient::new(remote)?, Stopwatch::start());
     let path = format!("/cluster/nodes/{node}/undrain");
     let answer = loop {
         match client.administer(Method::POST, &path, None).await {
             Err(CliError::Unreachable { .. })
                 if watch.elapsed() < Duration::from_secs(args.wait) =>
             {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_EVERY).await;
             }
             answer => break answer?,
         }
@@ -173,7 +195,8 @@ async fn undrain(args: &UndrainArgs) -> Result<(), CliError> {
 async fn move_shard(args: &MoveArgs) -> Result<(), CliError> {
     let path = format!("/cluster/shards/{}/move", args.shard);
     let body = json!({ "to": args.to });
-    let answer = Client::new(&args.remote)?.administer(Method::POST, &path, Some(&body)).await?;
+    let answer =
+        AdminClient::new(&args.remote)?.administer(Method::POST, &path, Some(&body)).await?;
     let from = answer["from"].as_str().unwrap_or("nobody");
     let shown = format!(
         "shard {}: from {from} to {}, in epoch {}, after {} ms\n",
@@ -183,7 +206,7 @@ async fn move_shard(args: &MoveArgs) -> Result<(), CliError> {
 }
 
 /// Prints a failure as JSON too, if `json` is set.
-fn done<T>(done: Result<T, ClusterError>, json: bool) -> Result<T, CliError> {
+fn cluster_result<T>(done: Result<T, ClusterError>, json: bool) -> Result<T, CliError> {
     if let (Err(error), true) = (&done, json) {
         let object = json!({ "error": error.code(), "message": error.to_string() });
         print(true, &object, "")?;
@@ -194,13 +217,13 @@ fn done<T>(done: Result<T, ClusterError>, json: bool) -> Result<T, CliError> {
 async fn backup(args: &BackupArgs) -> Result<(), CliError> {
     let BackupArgs { to, settings: InitArgs { config, json } } = args;
     let settings = Settings::load(config.as_deref(), &Flags::default())?;
-    let shards = done(backup_cluster(&settings, to).await, *json)?;
+    let shards = cluster_result(backup_cluster(&settings, to).await, *json)?;
     let object = |it: &ShardBackup| {
         json!({
             "shard": it.shard,
             "position": it.position,
             "bytes": it.bytes,
-            "media": contents::object(&it.contents),
+            "media": report::contents_object(&it.contents),
         })
     };
     let answer = json!({ "shards": shards.iter().map(object).collect::<Vec<_>>() });
@@ -211,12 +234,12 @@ async fn backup(args: &BackupArgs) -> Result<(), CliError> {
     let mut all = CopiedContents::default();
     shards.iter().for_each(|it| all.add(it.contents.clone()));
     let lines: String = shards.iter().map(line).collect();
-    print(*json, &answer, &(lines + &contents::text(&all)))
+    print(*json, &answer, &(lines + &report::contents_text(&all)))
 }
 
 async fn init(args: &InitArgs) -> Result<(), CliError> {
     let settings = Settings::load(args.config.as_deref(), &Flags::default())?;
-    let made = done(init_cluster(&settings).await, args.json)?;
+    let made = cluster_result(init_cluster(&settings).await, args.json)?;
     let answer = json!({
         "cluster": made.cluster,
         "id": made.id,
@@ -233,7 +256,7 @@ async fn init(args: &InitArgs) -> Result<(), CliError> {
 }
 
 /// Formats a line for the cluster, each node and each shard, and the problems.
-fn shown(answer: &Value) -> String {
+fn status_text(answer: &Value) -> String {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
         Value::Null => "-".to_owned(),
@@ -262,6 +285,64 @@ fn shown(answer: &Value) -> String {
     lines.into_iter().map(|line| format!("{line}\n")).collect()
 }
 
+/// Runs `postrider cluster repair`.
+async fn run_repair(args: RepairArgs) -> Result<(), CliError> {
+    let RepairArgs { shard, accept_loss, from, node, settings: InitArgs { config, json } } = args;
+    let settings = Settings::load(config.as_deref(), &Flags::default())?;
+    let order = RepairOrder { shard, accept_loss, from, nodes: node };
+    let repaired = cluster_result(repair_shard(&settings, order).await, json)?;
+    let answer = json!({
+        "shard": repaired.shard,
+        "state": match repaired.state {
+            RepairState::Whole => "whole",
+            RepairState::Damaged => "damaged",
+            RepairState::Repaired => "repaired",
+        },
+        "last": repaired.last,
+        "given_up": repaired.given_up.map(|(from, to)| json!({ "from": from, "to": to })),
+        "unknown_behind": repaired.unknown_behind,
+        "from_nodes": repaired.from_nodes.map(|(from, to)| json!({ "from": from, "to": to })),
+        "not_heard": repaired.not_heard.iter().map(|(node, why)| {
+            json!({ "node": node, "reason": why })
+        }).collect::<Vec<_>>(),
+        "problems": repaired.problems,
+    });
+    print(json, &answer, &repair_text(&repaired))?;
+    match repaired.state {
+        RepairState::Damaged if accept_loss => {
+            let nodes: Vec<_> = repaired.not_heard.iter().map(|(node, _)| node.as_str()).collect();
+            Err(CliError::NodesNotHeard(nodes.join(", ")))
+        }
+        RepairState::Damaged => Err(CliError::LossNotAccepted),
+        RepairState::Whole | RepairState::Repaired => Ok(()),
+    }
+}
+
+fn repair_text(repaired: &ShardRepaired) -> String {
+    let ShardRepaired { shard, state, last, given_up, unknown_behind, problems, .. } = repaired;
+    if *state == RepairState::Whole {
+        let advice: String = problems.iter().map(|it| format!("{it}\n")).collect();
+        let whole = format!("shard {shard} is whole up to position {last}; nothing was changed\n");
+        return whole + &advice;
+    }
+    let mut lines: Vec<_> = problems.iter().map(|it| format!("damaged    {it}")).collect();
+    let not_heard = repaired.not_heard.iter();
+    lines.extend(not_heard.map(|(node, why)| format!("not heard  {node}: {why}")));
+    lines.push(format!("kept       everything up to position {last}"));
+    lines.push(match (given_up, unknown_behind) {
+        (None, None) => "given up   nothing".to_owned(),
+        (None, Some(behind)) => format!("given up   whatever followed position {behind}"),
+        (Some((from, to)), None) => format!("given up   positions {from} to {to}"),
+        (Some((from, to)), Some(_)) => {
+            format!("given up   positions {from} to {to}, and what no node reports")
+        }
+    });
+    if *state == RepairState::Repaired {
+        lines.push(format!("repaired   nodes go on with shard {shard} within seconds"));
+    }
+    lines.into_iter().map(|line| format!("{line}\n")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,7 +357,7 @@ mod tests {
             "shards": [{"shard": 0, "state": "unowned", "owner": null, "epoch": 3, "position": 9}],
             "problems": ["shard 0 is unowned"],
         });
-        let text = shown(&answer);
+        let text = status_text(&answer);
         assert!(text.starts_with("cluster    prod: not ready\nnode       a (h:1): ready, owns 1"));
         assert!(text.contains(
             "shard 0    unowned: -, epoch 3, position 9, checkpoint -\nproblem    shard 0"

@@ -6,9 +6,8 @@ use postrider::settings::SettingsError;
 use postrider::{BootError, ClusterError, NodeStopError, StopError};
 use postrider_actors::copies::CopyError;
 
-use super::contacts::error::ImportError;
-use super::json_file::JsonFileError;
-use super::secret::SecretError;
+use super::contacts::columns::ImportError;
+use super::input::{JsonFileError, SecretError};
 use super::server_args::AddressError;
 
 /// The reason why a command failed.

@@ -1,14 +1,14 @@
-//! `postrider keys`: creates, lists and revokes API keys.
+//! `postrider keys` and `tokens`: creates, lists and revokes API keys and admin tokens.
 
 use clap::Subcommand;
-use postrider_actors::domain::{KeyId, Scope, Timestamp, WorkspaceId};
+use postrider_actors::domain::{AdminTokenId, KeyId, Scope, Timestamp, WorkspaceId};
 use reqwest::Method;
 use serde_json::json;
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::error::CliError;
-use super::output::{listed, print};
-use super::remote::Group;
+use super::output::{listed, listed_of_server, print};
+use super::server_args::Group;
 use super::table::{self, Column};
 
 const KEY: [Column; 8] = [
@@ -30,6 +30,16 @@ const NEW_KEY: [Column; 6] = [
     ("EXPIRES", "/expires_at"),
     ("ALLOWED", "/allowed_subnets"),
 ];
+
+const TOKEN: [Column; 5] = [
+    ("ID", "/id"),
+    ("NAME", "/name"),
+    ("PREFIX", "/prefix"),
+    ("CREATED", "/created_at"),
+    ("EXPIRES", "/expires_at"),
+];
+const NEW_TOKEN: [Column; 4] =
+    [("TOKEN", "/token"), ("ID", "/id"), ("NAME", "/name"), ("EXPIRES", "/expires_at")];
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
@@ -66,7 +76,7 @@ pub(crate) enum KeysCommand {
 
 /// Runs `postrider keys`.
 pub(crate) async fn run(group: Group<KeysCommand>) -> Result<(), CliError> {
-    let client = Client::new(&group.remote)?;
+    let client = AdminClient::new(&group.remote)?;
     let (answer, shown) = match group.command {
         KeysCommand::Create { workspace, name, scopes, expires, allowed } => {
             let scopes: Vec<_> = scopes.into_iter().map(Scope::as_str).collect();
@@ -88,6 +98,46 @@ pub(crate) async fn run(group: Group<KeysCommand>) -> Result<(), CliError> {
         KeysCommand::Revoke { workspace, key_id } => {
             client.call(Method::DELETE, &format!("/{workspace}/keys/{key_id}"), None).await?;
             (json!({ "revoked": key_id.to_string() }), format!("revoked {key_id}\n"))
+        }
+    };
+    print(group.remote.json, &answer, &shown)
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokensCommand {
+    /// Make an admin token and show it, this once
+    Create {
+        /// Whose it is, for people
+        #[arg(long)]
+        name: String,
+        /// From when on it does not work any more, such as 2027-01-31T00:00:00Z
+        #[arg(long, value_name = "TIME")]
+        expires: Option<Timestamp>,
+    },
+    /// List the admin tokens that were made, without the tokens themselves
+    List,
+    /// Revoke an admin token, at once
+    Revoke {
+        /// Its id, as `list` shows it
+        token_id: AdminTokenId,
+    },
+}
+
+/// Runs `postrider tokens`.
+pub(crate) async fn run_tokens(group: Group<TokensCommand>) -> Result<(), CliError> {
+    let client = AdminClient::new(&group.remote)?;
+    let (answer, shown) = match group.command {
+        TokensCommand::Create { name, expires } => {
+            let body = json!({ "name": name, "expires_at": expires.map(|at| at.to_string()) });
+            let made = client.administer(Method::POST, "/tokens", Some(&body)).await?;
+            let mut shown = table::record(&made, &NEW_TOKEN);
+            shown.push_str("Keep the token now: it is not shown again.\n");
+            (made, shown)
+        }
+        TokensCommand::List => listed_of_server(&client, "/tokens", &TOKEN).await?,
+        TokensCommand::Revoke { token_id } => {
+            client.administer(Method::DELETE, &format!("/tokens/{token_id}"), None).await?;
+            (json!({ "revoked": token_id.to_string() }), format!("revoked {token_id}\n"))
         }
     };
     print(group.remote.json, &answer, &shown)

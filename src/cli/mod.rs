@@ -2,54 +2,33 @@
 
 mod api;
 mod audit;
-mod check;
 mod client;
-mod clock;
 mod cluster;
 mod contacts;
 mod copies;
-mod credits;
 mod demo;
-mod destinations;
 mod error;
-mod files;
-mod health;
-mod json_file;
+mod input;
 mod keys;
-mod limits;
-mod messages;
 mod numbers;
 mod offline;
-mod otp;
-mod otp_channels;
-mod otp_texts;
+mod otp_settings;
 mod output;
-mod own_lists;
-mod portfolios;
-mod progress;
-mod query;
-mod release;
-mod remote;
-mod repair;
-mod secret;
 mod serve;
 mod server_args;
-mod service;
-mod sms;
+mod server_state;
 mod table;
 mod templates;
-mod terminal;
-mod test_phones;
-mod tokens;
 mod users;
 mod webhooks;
+mod workspace_lists;
 mod workspaces;
 
 use clap::{Parser, Subcommand};
 
 pub(crate) use error::CliError;
-use own_lists::OwnGroup;
-use remote::Group;
+use server_args::Group;
+use workspace_lists::OwnGroup;
 
 /// Dispatches one-time passwords and messages over a chat-app channel.
 #[derive(Debug, Parser)]
@@ -69,45 +48,45 @@ pub(crate) enum Command {
     /// with --keep, a dashboard with a week of history
     Demo(demo::DemoArgs),
     /// Ask whether a server takes work; ends with status 1 if it does not
-    Health(health::HealthArgs),
+    Health(server_state::HealthArgs),
     /// Make and see workspaces
     Workspaces(Group<workspaces::WorkspacesCommand>),
     /// Make, list and revoke API keys
     Keys(Group<keys::KeysCommand>),
     /// Make, list and revoke admin tokens
-    Tokens(Group<tokens::TokensCommand>),
+    Tokens(Group<keys::TokensCommand>),
     /// Print links that sign people in and invites, list and disable people
     Users(Group<users::UsersCommand>),
     /// Make a cluster, and see how it is
     Cluster(cluster::ClusterArgs),
     /// Show the engine's clock
-    Clock(Group<clock::ClockCommand>),
+    Clock(Group<server_state::ClockCommand>),
     /// See and set a workspace's limits
-    Limits(Group<limits::LimitsCommand>),
+    Limits(Group<workspaces::LimitsCommand>),
     /// See and set where a workspace's one-time passwords may go
-    Destinations(Group<destinations::DestinationsCommand>),
+    Destinations(Group<otp_settings::DestinationsCommand>),
     /// Show and set how many people a portfolio of numbers may write to first within a day
-    Portfolios(Group<portfolios::PortfoliosCommand>),
+    Portfolios(Group<numbers::PortfoliosCommand>),
     /// Set, show and remove the SMS gateway of one-time passwords
-    Sms(Group<sms::SmsCommand>),
+    Sms(Group<otp_settings::SmsCommand>),
     /// Set and show over which channels one-time passwords arrive
-    OtpChannels(Group<otp_channels::OtpChannelsCommand>),
+    OtpChannels(Group<otp_settings::OtpChannelsCommand>),
     /// Set and show what one-time passwords are written in over SMS and mail
-    OtpTexts(Group<otp_texts::OtpTextsCommand>),
+    OtpTexts(Group<otp_settings::OtpTextsCommand>),
     /// Set and show the phones that nothing is sent to, each with its own code
-    TestPhones(Group<test_phones::TestPhonesCommand>),
+    TestPhones(Group<otp_settings::TestPhonesCommand>),
     /// Set or add to a workspace's credits
-    Credits(Group<credits::CreditsCommand>),
+    Credits(Group<workspaces::CreditsCommand>),
     /// Connect, list, update and disconnect messaging numbers
     Numbers(Group<numbers::NumbersCommand>),
     /// Show, follow and verify the audit log: who changed what
     Audit(audit::AuditArgs),
     /// Have a server send again that is held since it was restored
-    Release(release::ReleaseArgs),
+    Release(server_state::ReleaseArgs),
     /// Read everything in the data directory of a stopped server, and report what is damaged
-    Check(check::CheckArgs),
+    Check(offline::CheckArgs),
     /// Make damaged data of a stopped server such that a server starts on it
-    Repair(repair::RepairArgs),
+    Repair(offline::RepairArgs),
     /// Write everything to one file, of a server that runs or of its directory
     Export(copies::ExportArgs),
     /// Make a data directory of an exported file
@@ -119,9 +98,9 @@ pub(crate) enum Command {
     /// Import and export contacts
     Contacts(contacts::ContactsArgs),
     /// List and show one-time passwords
-    Otp(OwnGroup<otp::OtpCommand>),
+    Otp(OwnGroup<workspace_lists::OtpCommand>),
     /// List messages
-    Messages(OwnGroup<messages::MessagesCommand>),
+    Messages(OwnGroup<workspace_lists::MessagesCommand>),
     /// Add and list templates, change their status
     Templates(Group<templates::TemplatesCommand>),
     /// List, register, delete, enable and disable webhooks, replace their secrets
@@ -134,33 +113,33 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         None => serve::run(&cli.serve).await,
         Some(Command::Serve(args)) => serve::run(&args).await,
         Some(Command::Demo(args)) => demo::run(&args).await,
-        Some(Command::Health(args)) => health::run(&args).await,
+        Some(Command::Health(args)) => server_state::run_health(&args).await,
         Some(Command::Workspaces(group)) => workspaces::run(group).await,
         Some(Command::Keys(group)) => keys::run(group).await,
-        Some(Command::Tokens(group)) => tokens::run(group).await,
+        Some(Command::Tokens(group)) => keys::run_tokens(group).await,
         Some(Command::Users(group)) => users::run(group).await,
         Some(Command::Cluster(args)) => cluster::run(args).await,
-        Some(Command::Clock(group)) => clock::run(group).await,
-        Some(Command::Limits(group)) => limits::run(group).await,
-        Some(Command::Destinations(group)) => destinations::run(group).await,
-        Some(Command::Portfolios(group)) => portfolios::run(group).await,
-        Some(Command::Sms(group)) => sms::run(group).await,
-        Some(Command::OtpChannels(group)) => otp_channels::run(group).await,
-        Some(Command::OtpTexts(group)) => otp_texts::run(group).await,
-        Some(Command::TestPhones(group)) => test_phones::run(group).await,
-        Some(Command::Credits(group)) => credits::run(group).await,
+        Some(Command::Clock(group)) => server_state::run_clock(group).await,
+        Some(Command::Limits(group)) => workspaces::run_limits(group).await,
+        Some(Command::Destinations(group)) => otp_settings::run_destinations(group).await,
+        Some(Command::Portfolios(group)) => numbers::run_portfolios(group).await,
+        Some(Command::Sms(group)) => otp_settings::run_sms(group).await,
+        Some(Command::OtpChannels(group)) => otp_settings::run_channels(group).await,
+        Some(Command::OtpTexts(group)) => otp_settings::run_texts(group).await,
+        Some(Command::TestPhones(group)) => otp_settings::run_test_phones(group).await,
+        Some(Command::Credits(group)) => workspaces::run_credits(group).await,
         Some(Command::Numbers(group)) => numbers::run(group).await,
         Some(Command::Audit(args)) => audit::run(args).await,
-        Some(Command::Release(args)) => release::run(&args).await,
-        Some(Command::Repair(args)) => repair::run(&args),
-        Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Release(args)) => server_state::run_release(&args).await,
+        Some(Command::Repair(args)) => offline::run_repair(&args),
+        Some(Command::Check(args)) => offline::run_check(&args),
         Some(Command::Export(args)) => copies::export(args).await,
         Some(Command::Import(args)) => copies::import(args).await,
         Some(Command::Backup(args)) => copies::backup(args).await,
         Some(Command::Restore(args)) => copies::restore(args).await,
         Some(Command::Contacts(args)) => contacts::run(args).await,
-        Some(Command::Otp(group)) => otp::run(group).await,
-        Some(Command::Messages(group)) => messages::run(group).await,
+        Some(Command::Otp(group)) => workspace_lists::run_otp(group).await,
+        Some(Command::Messages(group)) => workspace_lists::run_messages(group).await,
         Some(Command::Templates(group)) => templates::run(group).await,
         Some(Command::Webhooks(group)) => webhooks::run(group).await,
     }

@@ -1,13 +1,14 @@
-//! The common parts of commands on the directory of a stopped server.
+//! `postrider check` and `repair`: the data directory of a stopped server, checked and repaired.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use postrider::BootError;
+use postrider::{BootError, Repair, check_stored, repair_stored};
 use postrider_actors::StartError;
 use postrider_actors::store::StoreError;
-use postrider_actors::store::directory::DirectoryError;
-use postrider_actors::store::repair::RepairError;
+use postrider_actors::store::check::{CheckedLog, Deep, DirectoryCheck, Problem};
+use postrider_actors::store::directory::{DirectoryError, FORMAT};
+use postrider_actors::store::repair::{Plan, RepairError, Repaired};
 use serde_json::{Value, json};
 
 use super::error::CliError;
@@ -15,53 +16,60 @@ use super::output::print;
 
 /// Which directory, and how the outcome is printed.
 #[derive(Debug, Args)]
-pub(super) struct Directory {
+struct Directory {
     /// The data directory of a server that does not run
     #[arg(long, value_name = "DIR")]
-    pub(super) data_dir: PathBuf,
+    data_dir: PathBuf,
     /// Print one JSON object
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
 impl Directory {
     /// Returns the outcome. With `--json`, an error is printed as an object too.
-    pub(super) fn reported<T>(&self, outcome: Result<T, BootError>) -> Result<T, CliError> {
+    fn reported<T>(&self, outcome: Result<T, BootError>) -> Result<T, CliError> {
         let error = match outcome {
             Ok(done) => return Ok(done),
             Err(error) => error,
         };
         if self.json {
-            let object = json!({ "error": code(&error), "message": error.to_string() });
+            let object = json!({ "error": error_code(&error), "message": error.to_string() });
             print(true, &object, "")?;
         }
         Err(error.into())
     }
 
     /// Prints the outcome.
-    pub(super) fn print(&self, answer: &Value, shown: &str) -> Result<(), CliError> {
+    fn print(&self, answer: &Value, shown: &str) -> Result<(), CliError> {
         print(self.json, answer, shown)
     }
 }
 
+/// Formats bytes as hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Returns the code of an error.
-fn code(error: &BootError) -> &'static str {
+fn error_code(error: &BootError) -> &'static str {
     match error {
         BootError::InUse(_) | BootError::Engine(StartError::Locked) => "IN_USE",
         BootError::Store { source, .. } | BootError::Engine(StartError::Store(source)) => {
-            of_store(source)
+            store_error_code(source)
         }
         BootError::Engine(StartError::NewerData { .. }) => "NEWER_FORMAT",
-        BootError::Directory { source, .. } => of_directory(source),
-        BootError::Repair { source: RepairError::Directory(source), .. } => of_directory(source),
+        BootError::Directory { source, .. } => directory_error_code(source),
+        BootError::Repair { source: RepairError::Directory(source), .. } => {
+            directory_error_code(source)
+        }
         BootError::Repair { .. } => "DAMAGED",
         _ => "IO",
     }
 }
 
-fn of_directory(error: &DirectoryError) -> &'static str {
+fn directory_error_code(error: &DirectoryError) -> &'static str {
     match error {
-        DirectoryError::Store(source) => of_store(source),
+        DirectoryError::Store(source) => store_error_code(source),
         DirectoryError::Snapshot(_)
         | DirectoryError::Checkpoint(_)
         | DirectoryError::File { .. } => "IO",
@@ -70,7 +78,7 @@ fn of_directory(error: &DirectoryError) -> &'static str {
     }
 }
 
-const fn of_store(error: &StoreError) -> &'static str {
+const fn store_error_code(error: &StoreError) -> &'static str {
     match error {
         StoreError::Failed(_) => "IO",
         StoreError::Damaged(_) => "DAMAGED",
@@ -78,4 +86,180 @@ const fn of_store(error: &StoreError) -> &'static str {
         StoreError::Lost { .. } => "LOST",
         StoreError::Locked => "IN_USE",
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    directory: Directory,
+    /// Build the records anew from the log, beside them, and compare; it needs a log that begins at
+    /// position 1, or a whole checkpoint, and room for a second view
+    #[arg(long)]
+    deep: bool,
+}
+
+/// Runs `postrider check`. A problem is an error.
+pub(crate) fn run_check(args: &CheckArgs) -> Result<(), CliError> {
+    let directory = &args.directory;
+    let check = directory.reported(check_stored(&directory.data_dir, args.deep))?;
+    directory.print(&check_json(&check), &check_text(&check))?;
+    match (check.problems.len(), &check.deep) {
+        (0, Some(Deep::NotPossible(why))) => Err(CliError::NotCompared(why.clone())),
+        (0, _) => Ok(()),
+        (1, _) => Err(CliError::Problems("1 problem was".to_owned())),
+        (count, _) => Err(CliError::Problems(format!("{count} problems were"))),
+    }
+}
+
+fn check_json(check: &DirectoryCheck) -> Value {
+    let log = &check.log;
+    let log = json!({
+        "id": log.id.map(|id| hex(&id.0)),
+        "first": log.first.0,
+        "last": log.last.0,
+        "epoch": log.epoch,
+        "segments": log.segments,
+        "bytes": log.bytes,
+        "torn_bytes": log.torn_bytes,
+    });
+    let view = check.view.map(|view| {
+        json!({ "applied": view.applied.0, "synced": view.synced.0, "records": view.records })
+    });
+    let snapshots = check.snapshots.iter().map(
+        |it| json!({ "position": it.position.0, "bytes": it.bytes, "ok": it.problem.is_none() }),
+    );
+    let checkpoints = check.checkpoints.iter().map(
+        |it| json!({ "position": it.position.0, "bytes": it.bytes, "ok": it.problem.is_none() }),
+    );
+    let mut answer = json!({
+        "ok": check.problems.is_empty(),
+        "format": FORMAT,
+        "log": log,
+        "view": view,
+        "checkpoints": checkpoints.collect::<Vec<_>>(),
+        "snapshots": snapshots.collect::<Vec<_>>(),
+        "problems": check.problems.iter().map(problem_json).collect::<Vec<_>>(),
+    });
+    if let Some(deep) = &check.deep {
+        answer["deep"] = match deep {
+            Deep::Compared { records, different } => {
+                json!({ "compared": true, "records": records, "different": different })
+            }
+            Deep::NotPossible(why) => json!({ "compared": false, "why": why }),
+        };
+    }
+    answer
+}
+
+fn problem_json(problem: &Problem) -> Value {
+    json!({
+        "kind": problem.kind.as_str(),
+        "file": problem.file,
+        "offset": problem.offset,
+        "position": problem.position.map(|position| position.0),
+        "what": problem.what,
+        "cost": problem.cost,
+    })
+}
+
+fn check_text(check: &DirectoryCheck) -> String {
+    let mut lines = vec![format!("format     {FORMAT}")];
+    let CheckedLog { first, last, epoch, segments, bytes, torn_bytes, .. } = &check.log;
+    lines.push(format!(
+        "log        positions {first} to {last}, epoch {epoch}, {bytes} bytes in {segments} files"
+    ));
+    if *torn_bytes > 0 {
+        lines.push(format!(
+            "           {torn_bytes} bytes of a commit that was not acknowledged; a start cuts them \
+             off"
+        ));
+    }
+    if let Some(view) = check.view {
+        let (applied, synced, records) = (view.applied, view.synced, view.records);
+        lines.push(format!("view       applied {applied}, synced {synced}, {records} records"));
+    }
+    let checkpoints = check.checkpoints.iter().map(|it| (it.position, it.bytes, &it.problem));
+    let snapshots = check.snapshots.iter().map(|it| (it.position, it.bytes, &it.problem));
+    let files =
+        checkpoints.map(|it| ("checkpoint", it)).chain(snapshots.map(|it| ("snapshot", it)));
+    for (what, (position, bytes, problem)) in files {
+        let state = if problem.is_none() { "whole" } else { "damaged" };
+        lines.push(format!("{what:<10} position {position}, {bytes} bytes, {state}"));
+    }
+    match &check.deep {
+        None => {}
+        Some(Deep::Compared { records, different }) => lines.push(format!(
+            "compared   {records} records built anew with those of the view; {different} differ"
+        )),
+        Some(Deep::NotPossible(why)) => lines.push(format!("compared   not possible: {why}")),
+    }
+    lines.extend(check.problems.iter().map(problem_line));
+    if check.problems.is_empty() {
+        lines.push("ok         nothing is damaged".to_owned());
+    }
+    lines.into_iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Formats a problem: its description and its cost.
+fn problem_line(problem: &Problem) -> String {
+    let offset = problem.offset.map(|offset| format!(" at byte {offset}")).unwrap_or_default();
+    let position = problem.position.map(|at| format!(", position {at}")).unwrap_or_default();
+    let Problem { file, what, cost, .. } = problem;
+    format!("{:<10} {file}{offset}{position}: {what}; {cost}", problem.kind.as_str())
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RepairArgs {
+    #[command(flatten)]
+    directory: Directory,
+    /// Give up what cannot be kept; without it the command only says what that is
+    #[arg(long)]
+    accept_loss: bool,
+}
+
+/// Runs `postrider repair`.
+pub(crate) fn run_repair(args: &RepairArgs) -> Result<(), CliError> {
+    let directory = &args.directory;
+    let (plan, repaired) =
+        match directory.reported(repair_stored(&directory.data_dir, args.accept_loss))? {
+            Repair::NotNeeded => {
+                let nothing = json!({ "last": null, "given_up": null, "log_id": null });
+                return directory.print(&nothing, "nothing is damaged; nothing was changed\n");
+            }
+            Repair::Planned(plan) => (Some(plan), None),
+            Repair::Done(plan, repaired) => (plan, Some(repaired)),
+        };
+    let last = repaired.map(|it| it.last).or(plan.as_ref().map(|it| it.last));
+    let given_up = plan.as_ref().and_then(|plan| plan.given_up);
+    let answer = json!({
+        "last": last.map(|last| last.0),
+        "given_up": given_up.map(|(from, to)| json!({ "from": from.0, "to": to.0 })),
+        "log_id": repaired.map(|it| hex(&it.log.0)),
+    });
+    directory.print(&answer, &repair_text(plan.as_ref(), repaired))?;
+    match repaired {
+        Some(_) => Ok(()),
+        None => Err(CliError::LossNotAccepted),
+    }
+}
+
+fn repair_text(plan: Option<&Plan>, repaired: Option<Repaired>) -> String {
+    let mut lines = Vec::new();
+    if let Some(plan) = plan {
+        lines.extend(plan.problems.iter().map(|problem| format!("damaged    {problem}")));
+        lines.push(format!("kept       everything up to position {}", plan.last));
+        lines.push(match plan.given_up {
+            None => "given up   nothing".to_owned(),
+            Some((from, to)) => format!("given up   positions {from} to {to}"),
+        });
+        if plan.rebuilds_view {
+            let from = plan.from_checkpoint.map(|at| format!("the checkpoint of {at} and "));
+            lines.push(format!("records    built anew from {}the log", from.unwrap_or_default()));
+        }
+    }
+    if let Some(Repaired { last, log }) = repaired {
+        lines.push(format!("repaired   log {} begins behind position {last}", hex(&log.0)));
+        lines.push("           what was there is kept in the directories *.damaged".to_owned());
+    }
+    lines.into_iter().map(|line| format!("{line}\n")).collect()
 }

@@ -1,4 +1,4 @@
-//! `postrider serve`: runs a server until a signal stops it.
+//! `postrider serve`: runs a server until a signal stops it, and notifies the service manager.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use clap::Args;
 use postrider::settings::{Flags, Settings};
 use postrider::{Banner, ClusterNode, RunningServer, Server, logging};
+use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::error::CliError;
-use super::service;
 
 /// The exit status after a second signal.
 const STATUS_FORCED: i32 = 1;
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     let mut signals = Signals::new()?;
     // A start may rebuild records, which takes long. Stopping it is like a crash.
     let server = tokio::select! {
-        started = Running::start(settings) => started?,
+        started = RunningNode::start(settings) => started?,
         () = signals.next() => {
             tracing::info!("stopped before the start was over");
             return Ok(());
@@ -49,8 +49,8 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
     if let Err(error) = write!(std::io::stdout().lock(), "{}", server.banner()) {
         tracing::warn!(%error, "the banner could not be shown");
     }
-    let mut hangup = listen(SignalKind::hangup())?;
-    service::ready();
+    let mut hangup = listen_for(SignalKind::hangup())?;
+    notify_ready();
     loop {
         tokio::select! {
             () = signals.next() => break,
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
             _ = hangup.recv() => server.reload_certificates(),
         }
     }
-    service::stopping();
+    notify_stopping();
     tracing::info!("draining; a second signal ends the process at once");
     tokio::spawn(async move {
         signals.next().await;
@@ -71,12 +71,12 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
 }
 
 /// A single node, or a node of a cluster.
-enum Running {
+enum RunningNode {
     Single(Box<RunningServer>),
     Cluster(Box<ClusterNode>),
 }
 
-impl Running {
+impl RunningNode {
     async fn start(settings: Settings) -> Result<Self, CliError> {
         if settings.cluster.is_on() {
             return Ok(Self::Cluster(Box::new(ClusterNode::start(settings).await?)));
@@ -117,7 +117,7 @@ impl Running {
     }
 }
 
-fn listen(kind: SignalKind) -> Result<Signal, CliError> {
+fn listen_for(kind: SignalKind) -> Result<Signal, CliError> {
     signal(kind).map_err(|source| CliError::Io { what: "cannot wait for signals", source })
 }
 
@@ -130,8 +130,8 @@ pub(super) struct Signals {
 impl Signals {
     pub(super) fn new() -> Result<Self, CliError> {
         Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen_for(SignalKind::terminate())?,
+            interrupt: listen_for(SignalKind::interrupt())?,
         })
     }
 
@@ -140,5 +140,35 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+/// Notifies that the server accepts requests.
+///
+/// From now on the manager is also notified that the runtime still runs tasks. This happens three
+/// times in the period after which the manager would end the process (`WATCHDOG_USEC`).
+fn notify_ready() {
+    notify(&[NotifyState::Ready]);
+    let Some(limit) = sd_notify::watchdog_enabled() else { return };
+    // A task of its own, because the runtime's workers run it only while they take tasks.
+    tokio::spawn(async move {
+        loop {
+            notify(&[NotifyState::Watchdog]);
+            tokio::time::sleep(limit / 3).await;
+        }
+    });
+}
+
+/// Notifies that the server starts to stop.
+fn notify_stopping() {
+    notify(&[NotifyState::Stopping]);
+}
+
+/// Notifies the service manager by systemd's protocol.
+///
+/// Without a service manager that requests it (`NOTIFY_SOCKET`), nothing is sent.
+fn notify(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::warn!(%error, "the service manager could not be notified");
     }
 }

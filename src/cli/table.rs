@@ -27,7 +27,7 @@ pub(crate) fn cells(row: &Value, columns: &[Column]) -> Vec<String> {
 fn cell(row: &Value, pointer: &str) -> String {
     match row.pointer(pointer) {
         None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::String(text)) => shown(text),
+        Some(Value::String(text)) => harmless_text(text),
         Some(Value::Array(items)) => {
             let items: Vec<_> = items.iter().map(|item| cell(item, "")).collect();
             items.join(",")
@@ -37,7 +37,7 @@ fn cell(row: &Value, pointer: &str) -> String {
 }
 
 /// Replaces control characters, so that no name can control the terminal.
-fn shown(text: &str) -> String {
+fn harmless_text(text: &str) -> String {
     printable::harmless(text).into_owned()
 }
 

@@ -8,10 +8,10 @@ use postrider_actors::domain::template::{TemplateCategory, TemplateStatus};
 use reqwest::Method;
 use serde_json::json;
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::error::CliError;
 use super::output::{listed, print};
-use super::remote::Group;
+use super::server_args::Group;
 use super::table::{self, Column};
 
 const TEMPLATE: [Column; 4] = [
@@ -67,7 +67,7 @@ pub(crate) enum TemplatesCommand {
 
 /// Runs `postrider templates`.
 pub(crate) async fn run(group: Group<TemplatesCommand>) -> Result<(), CliError> {
-    let client = Client::new(&group.remote)?;
+    let client = AdminClient::new(&group.remote)?;
     let (answer, shown) = match group.command {
         TemplatesCommand::List { workspace } => {
             listed(&client, &format!("/{workspace}/templates"), &TEMPLATE).await?

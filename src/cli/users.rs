@@ -6,10 +6,10 @@ use postrider_actors::{Login, Role};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::error::CliError;
 use super::output::{listed_of_server, print};
-use super::remote::Group;
+use super::server_args::Group;
 use super::table::{self, Column};
 
 const USER: [Column; 5] = [
@@ -67,7 +67,7 @@ pub(crate) enum UsersCommand {
 
 /// Runs `postrider users`.
 pub(crate) async fn run(group: Group<UsersCommand>) -> Result<(), CliError> {
-    let client = Client::new(&group.remote)?;
+    let client = AdminClient::new(&group.remote)?;
     let (answer, shown) = match group.command {
         UsersCommand::Link { email, operator, workspace, role } => {
             let mut body = json!({ "email": email, "operator": operator });
@@ -89,14 +89,18 @@ pub(crate) async fn run(group: Group<UsersCommand>) -> Result<(), CliError> {
             (made, shown)
         }
         UsersCommand::List => listed_of_server(&client, "/users", &USER).await?,
-        UsersCommand::Disable { user } => set(&client, &user, true).await?,
-        UsersCommand::Enable { user } => set(&client, &user, false).await?,
+        UsersCommand::Disable { user } => set_disabled(&client, &user, true).await?,
+        UsersCommand::Enable { user } => set_disabled(&client, &user, false).await?,
     };
     print(group.remote.json, &answer, &shown)
 }
 
-async fn set(client: &Client, user: &str, disabled: bool) -> Result<(Value, String), CliError> {
-    let id = id_of(client, user).await?;
+async fn set_disabled(
+    client: &AdminClient,
+    user: &str,
+    disabled: bool,
+) -> Result<(Value, String), CliError> {
+    let id = find_user_id(client, user).await?;
     let body = json!({ "disabled": disabled });
     let row = client.administer(Method::PATCH, &format!("/users/{id}"), Some(&body)).await?;
     let shown = table::record(&row, &USER);
@@ -104,7 +108,7 @@ async fn set(client: &Client, user: &str, disabled: bool) -> Result<(Value, Stri
 }
 
 /// Returns the id of the user with this id or e-mail address.
-async fn id_of(client: &Client, user: &str) -> Result<PersonId, CliError> {
+async fn find_user_id(client: &AdminClient, user: &str) -> Result<PersonId, CliError> {
     if let Ok(id) = user.parse() {
         return Ok(id);
     }

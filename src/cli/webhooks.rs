@@ -5,10 +5,10 @@ use postrider_actors::domain::{WebhookId, WorkspaceId};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::error::CliError;
 use super::output::{listed, print};
-use super::remote::Group;
+use super::server_args::Group;
 use super::table::{self, Column};
 
 const WEBHOOK: [Column; 6] = [
@@ -80,7 +80,7 @@ pub(crate) enum WebhooksCommand {
 
 /// Runs `postrider webhooks`.
 pub(crate) async fn run(group: Group<WebhooksCommand>) -> Result<(), CliError> {
-    let client = Client::new(&group.remote)?;
+    let client = AdminClient::new(&group.remote)?;
     let (answer, shown) = match group.command {
         WebhooksCommand::List { workspace } => {
             listed(&client, &format!("/{workspace}/webhooks"), &WEBHOOK).await?
@@ -117,7 +117,7 @@ pub(crate) async fn run(group: Group<WebhooksCommand>) -> Result<(), CliError> {
 }
 
 async fn set_enabled(
-    client: &Client,
+    client: &AdminClient,
     workspace: &WorkspaceId,
     id: WebhookId,
     enabled: bool,

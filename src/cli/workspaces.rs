@@ -1,14 +1,14 @@
-//! `postrider workspaces`: creates and shows workspaces.
+//! `postrider workspaces`, `limits` and `credits`: workspaces, their limits and their balances.
 
 use clap::Subcommand;
-use postrider_actors::domain::WorkspaceId;
+use postrider_actors::domain::{Limits, WorkspaceId};
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-use super::client::Client;
+use super::client::AdminClient;
 use super::error::CliError;
 use super::output::{listed, print};
-use super::remote::Group;
+use super::server_args::Group;
 use super::table::{self, Column};
 
 const WORKSPACE: [Column; 10] = [
@@ -53,7 +53,7 @@ pub(crate) enum WorkspacesCommand {
 
 /// Runs `postrider workspaces`.
 pub(crate) async fn run(group: Group<WorkspacesCommand>) -> Result<(), CliError> {
-    let client = Client::new(&group.remote)?;
+    let client = AdminClient::new(&group.remote)?;
     let (answer, shown) = match group.command {
         WorkspacesCommand::Create { id, name } => {
             let name = name.unwrap_or_else(|| id.to_string());
@@ -77,5 +77,103 @@ pub(crate) async fn run(group: Group<WorkspacesCommand>) -> Result<(), CliError>
             (json!({ "deleted": id }), format!("deleted {id}\n"))
         }
     };
+    print(group.remote.json, &answer, &shown)
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LimitsCommand {
+    /// Show the limits in force; 0 is no limit
+    Show {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Set limits
+    Set {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// Such as otp_per_phone_10m=10; 0 is no limit
+        #[arg(required = true, value_name = "NAME=VALUE", value_parser = parse_limit)]
+        limits: Vec<(&'static str, u64)>,
+    },
+}
+
+/// The reason why an argument is not a limit.
+#[derive(Debug, thiserror::Error)]
+enum LimitError {
+    #[error("must be NAME=VALUE")]
+    Form,
+    #[error("there is no such limit; there are {}", Limits::NAMES.join(", "))]
+    Name,
+    #[error("the value must be a whole number from 0 to {0}")]
+    Value(u64),
+}
+
+/// Parses NAME=VALUE. The server ignores unknown names, but here one is a mistake.
+fn parse_limit(text: &str) -> Result<(&'static str, u64), LimitError> {
+    let (name, value) = text.split_once('=').ok_or(LimitError::Form)?;
+    let name = Limits::NAMES.iter().find(|known| **known == name).ok_or(LimitError::Name)?;
+    let max = Limits::max_of(name);
+    let value = value.parse().ok().filter(|value| *value <= max);
+    Ok((name, value.ok_or(LimitError::Value(max))?))
+}
+
+/// Runs `postrider limits`.
+pub(crate) async fn run_limits(group: Group<LimitsCommand>) -> Result<(), CliError> {
+    let client = AdminClient::new(&group.remote)?;
+    let answer = match group.command {
+        LimitsCommand::Show { workspace } => {
+            let mut found = client.call(Method::GET, &format!("/{workspace}"), None).await?;
+            found["limits"].take()
+        }
+        LimitsCommand::Set { workspace, limits } => {
+            let body: Map<_, _> =
+                limits.into_iter().map(|(name, limit)| (name.to_owned(), limit.into())).collect();
+            let path = format!("/{workspace}/limits");
+            client.call(Method::PUT, &path, Some(&Value::Object(body))).await?
+        }
+    };
+    let lines = Limits::NAMES.iter().map(|name| json!({ "name": name, "limit": answer[name] }));
+    let lines: Vec<_> = lines.collect();
+    let shown = table::rows(&lines, &[("LIMIT", "/name"), ("VALUE", "/limit")]);
+    print(group.remote.json, &answer, &shown)
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CreditsCommand {
+    /// Set the balance
+    Set {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// How many: a whole number, 0 or more
+        #[arg(allow_negative_numbers = true, value_parser = parse_credits)]
+        credits: u64,
+    },
+    /// Add to the balance
+    Add {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// How many: a whole number, 0 or more
+        #[arg(allow_negative_numbers = true, value_parser = parse_credits)]
+        credits: u64,
+    },
+}
+
+fn parse_credits(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "a whole number, 0 or more")
+}
+
+/// Runs `postrider credits`.
+pub(crate) async fn run_credits(group: Group<CreditsCommand>) -> Result<(), CliError> {
+    let client = AdminClient::new(&group.remote)?;
+    let (method, workspace, body) = match group.command {
+        CreditsCommand::Set { workspace, credits } => {
+            (Method::PUT, workspace, json!({ "credits": credits }))
+        }
+        CreditsCommand::Add { workspace, credits } => {
+            (Method::POST, workspace, json!({ "add": credits }))
+        }
+    };
+    let answer = client.call(method, &format!("/{workspace}/credits"), Some(&body)).await?;
+    let shown = table::record(&answer, &[("CREDITS", "/credits")]);
     print(group.remote.json, &answer, &shown)
 }

@@ -1,10 +1,11 @@
 //! Merges the layers of the settings, and checks each value when its layer is added.
+//!
+//! A section is declared once, for reading and for checking it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
-use super::declare::SectionSpec;
-use super::error::{Origin, Refusal, SettingsError};
 use super::value::Raw;
 
 /// The prefix of the environment variables that are settings.
@@ -16,6 +17,124 @@ pub(super) const SECRETS: [&str; 4] =
 
 /// The values in force by `section.key`, without secrets.
 pub type InForce = BTreeMap<String, serde_json::Value>;
+
+/// The origin of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// The compiled-in defaults.
+    Defaults,
+    /// A file.
+    File(PathBuf),
+    /// An environment variable.
+    Variable(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Defaults => f.write_str("config/default.toml"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Variable(name) => write!(f, "environment variable {name}"),
+        }
+    }
+}
+
+/// The reason why the settings are refused. No message repeats a value, as it may be a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("{file}: cannot be read: {source}", file = .file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The file is not TOML.
+    #[error("{origin}: not TOML: {message}")]
+    Syntax {
+        /// The file.
+        origin: Origin,
+        /// The syntax error and its line.
+        message: String,
+    },
+    /// No such key exists.
+    #[error("{origin}: unknown key `{key}`; allowed: {allowed}")]
+    UnknownKey {
+        /// The origin of the key.
+        origin: Origin,
+        /// The key.
+        key: String,
+        /// The keys that exist in its place.
+        allowed: String,
+    },
+    /// The key does not allow the value.
+    #[error("{origin}: bad value of `{key}`: must be {allowed}")]
+    BadValue {
+        /// The origin of the key.
+        origin: Origin,
+        /// The key.
+        key: String,
+        /// The allowed values.
+        allowed: String,
+    },
+}
+
+/// The reason why a section refuses a value.
+pub(super) enum ValueRefusal {
+    /// The section has no such key.
+    UnknownKey,
+    /// The key does not allow the value.
+    BadValue {
+        /// The allowed values.
+        allowed: &'static str,
+    },
+}
+
+/// The specification by which the layers check the keys of a section.
+#[derive(Debug)]
+pub(super) struct SectionSpec {
+    /// Its name in a file.
+    pub(super) name: &'static str,
+    /// Its keys.
+    pub(super) keys: &'static [&'static str],
+    /// Checks a value of a key.
+    pub(super) check: fn(&str, &Raw) -> Result<(), ValueRefusal>,
+}
+
+/// Declares a section: one line for each key gives its field, its parser and the allowed values.
+macro_rules! section {
+    (
+        $(#[$doc:meta])* $type:ident = $name:literal
+        $($(#[$key_doc:meta])* $key:ident: $of:ty = $read:expr, $allowed:literal;)*
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone)]
+        pub struct $type { $($(#[$key_doc])* pub $key: $of,)* }
+
+        impl $type {
+            pub(super) const SPEC: SectionSpec = SectionSpec {
+                name: $name,
+                keys: &[$(stringify!($key)),*],
+                check: |key, raw| match key {
+                    $(stringify!($key) => match ($read)(raw) {
+                        Some::<$of>(_) => Ok(()),
+                        None => Err(ValueRefusal::BadValue { allowed: $allowed }),
+                    },)*
+                    _ => Err(ValueRefusal::UnknownKey),
+                },
+            };
+
+            pub(super) fn build(
+                layers: &$crate::settings::layers::Layers,
+            ) -> Result<Self, SettingsError> {
+                Ok(Self { $($key: layers.take($name, stringify!($key), $read, $allowed)?,)* })
+            }
+        }
+    };
+}
+
+pub(super) use section;
 
 /// The merged layers. A value of a later layer replaces the earlier one.
 #[derive(Debug)]
@@ -110,11 +229,11 @@ impl Layers {
                 self.values.insert((spec.name, key.to_owned()), (raw, origin));
                 Ok(())
             }
-            Err(Refusal::UnknownKey) => {
+            Err(ValueRefusal::UnknownKey) => {
                 let allowed = spec.keys.join(", ");
                 Err(SettingsError::UnknownKey { origin, key: name(), allowed })
             }
-            Err(Refusal::BadValue { allowed }) => {
+            Err(ValueRefusal::BadValue { allowed }) => {
                 Err(SettingsError::BadValue { origin, key: name(), allowed: allowed.to_owned() })
             }
         }
@@ -126,7 +245,7 @@ impl Layers {
     pub(super) fn in_force(&self) -> InForce {
         let of = |((section, key), (raw, _)): (&(&str, String), &(Raw, Origin))| {
             let name = format!("{section}.{key}");
-            let value = shown(raw);
+            let value = shown_value(raw);
             let is_empty = value == "";
             let is_hidden = SECRETS.contains(&name.as_str()) && !is_empty;
             (name, if is_hidden { "set".into() } else { value })
@@ -157,7 +276,7 @@ impl Layers {
 }
 
 /// Converts a value for an operator: to a number or a boolean where it reads as one.
-fn shown(raw: &Raw) -> serde_json::Value {
+fn shown_value(raw: &Raw) -> serde_json::Value {
     let text = match raw {
         Raw::Toml(value) => return serde_json::to_value(value).unwrap_or_default(),
         Raw::Text(text) => text,

@@ -3,16 +3,10 @@
 //! A later layer wins. An unknown key or a forbidden value stops the start.
 
 mod cluster;
-mod cluster_needs;
-mod declare;
-mod error;
 mod layers;
-mod limits;
-mod media;
 mod section;
 #[cfg(test)]
 mod tests;
-mod url;
 mod value;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,14 +17,12 @@ pub use postrider_actors::Secret;
 use postrider_actors::domain::Limits;
 
 pub use cluster::Cluster;
-pub use error::{Origin, SettingsError};
 use layers::Layers;
-pub use layers::{InForce, VARIABLE_PREFIX};
-pub use media::Media;
+pub use layers::{InForce, Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
     Admin, AdmissionSettings, AuditSettings, Broadcasts, ClockSettings, CloudApi, Conversations,
-    Dashboard, EmailSettings, Events, Guard, Log, Messages, OptOut, OtpSettings, Pool, Prices,
-    SandboxSettings, Secrets, Server, Shutdown, Storage, TracesSettings, WebhooksSettings,
+    Dashboard, EmailSettings, Events, Guard, Log, Media, Messages, OptOut, OtpSettings, Pool,
+    Prices, SandboxSettings, Secrets, Server, Shutdown, Storage, TracesSettings, WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, SandboxClock};
 
@@ -184,9 +176,9 @@ impl Settings {
             dashboard: Dashboard::build(layers)?,
             admin: Admin::build(layers)?,
             secrets: Secrets::build(layers)?,
-            limits: limits::build_limits(layers)?,
-            session_requests_per_minute: limits::build_session_rate(layers)?,
-            number_messages_per_second: limits::build_number_rate(layers)?,
+            limits: section::build_limits(layers)?,
+            session_requests_per_minute: section::build_session_rate(layers)?,
+            number_messages_per_second: section::build_number_rate(layers)?,
             prices: Prices::build(layers)?,
             media: Media::build(layers)?,
             opt_out: OptOut::build(layers)?,

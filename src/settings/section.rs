@@ -5,18 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use postrider_actors::domain::AdaptiveMode;
-use postrider_actors::domain::Email;
-use postrider_actors::{GuardMode, MailTls, Secret};
+use postrider_actors::domain::{AdaptiveMode, Email, Limits};
+use postrider_actors::{GuardMode, MailTls, MediaFetch, Secret};
 use tracing::level_filters::LevelFilter;
 
 use super::cluster::Cluster;
-use super::declare::{SectionSpec, section};
-use super::error::{Refusal, SettingsError};
-use super::limits;
-use super::media::Media;
-use super::url;
-use super::value::{self, LogFormat, MasterKey, SandboxClock};
+use super::layers::{Layers, Origin, SectionSpec, SettingsError, ValueRefusal, section};
+use super::value::{self, LogFormat, MasterKey, Raw, SandboxClock};
 
 section! {
     /// Where the server listens, and its limits on requests and connections.
@@ -31,7 +26,7 @@ section! {
     /// Whether `/docs` and `/openapi.json` are served.
     docs: bool = value::flag, "true or false";
     /// Where the pages about errors are. `None`: at this server, while `docs` is on.
-    errors_url: Option<String> = url::errors_url,
+    errors_url: Option<String> = value::errors_url,
         "auto, empty, or a path or an http(s) URL without spaces and quotes";
     /// Largest request body, in bytes.
     max_body_bytes: usize = value::whole(1024..=1 << 30), "a whole number from 1024 to 1073741824";
@@ -76,7 +71,7 @@ section! {
     /// Whether it is served, and people may sign in.
     enabled: bool = value::flag, "true or false";
     /// The origin by which others reach it. `None`: nobody signs in from another machine.
-    public_url: Option<String> = url::public_url, "empty, or an http or https address";
+    public_url: Option<String> = value::public_url, "empty, or an http or https address";
     /// How long a session goes on that is not used.
     session_idle_seconds: Duration = value::session_seconds, "a whole number from 60 to 2592000";
     /// How long a session goes on at the longest.
@@ -126,6 +121,17 @@ section! {
     template_marketing: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
     /// Credits for a message of an authentication template.
     template_authentication: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
+}
+
+section! {
+    /// Files that messages are sent with, or came with.
+    Media = "media"
+    /// How long they are kept.
+    kept_days: Duration = value::days, "a whole number from 1 to 3650";
+    /// Most bytes of one workspace.
+    kept_bytes_max: u64 = value::whole(0..=u64::MAX), "a whole number, 0 or more";
+    /// When the content of one that came in is got.
+    fetch: MediaFetch = value::media_fetch, "\"always\" or \"on_demand\"";
 }
 
 section! {
@@ -302,7 +308,7 @@ section! {
     /// Connection to the Cloud API, the chat-app channel.
     CloudApi = "cloud_api"
     /// Base URL of every request.
-    base_url: String = url::base_url,
+    base_url: String = value::base_url,
         "an http or https address without a path, such as \"https://graph.facebook.com\"";
     /// Version of the API.
     version: String = value::version, "`v` and a number, such as \"v24.0\"";
@@ -361,7 +367,7 @@ section! {
     /// Traces of requests, for OpenTelemetry.
     TracesSettings = "traces"
     /// Where they are sent, by OTLP over HTTP. `None`: no request is followed.
-    endpoint: Option<String> = value::optional(url::endpoint),
+    endpoint: Option<String> = value::optional(value::endpoint),
         "empty, or an http or https address with its path, such as \
          \"http://127.0.0.1:4318/v1/traces\"";
     /// One request of so many is followed; 0: those only whose caller follows them.
@@ -374,7 +380,7 @@ pub(super) static SECTIONS: [SectionSpec; 27] = [
     Dashboard::SPEC,
     Admin::SPEC,
     Secrets::SPEC,
-    limits::LIMITS,
+    LIMITS,
     Prices::SPEC,
     Media::SPEC,
     OptOut::SPEC,
@@ -398,3 +404,88 @@ pub(super) static SECTIONS: [SectionSpec; 27] = [
     TracesSettings::SPEC,
     Cluster::SPEC,
 ];
+
+/// `[limits]`. Its keys are the engine's, so a new limit needs no line here.
+const LIMITS: SectionSpec = SectionSpec {
+    name: "limits",
+    keys: LIMIT_KEYS,
+    check: |key, raw| {
+        if key == NUMBER_RATE {
+            return rate(raw).map(|_| ()).ok_or(ValueRefusal::BadValue { allowed: RATE_ALLOWED });
+        }
+        if key == SESSION_RATE {
+            return session_rate(raw)
+                .map(|_| ())
+                .ok_or(ValueRefusal::BadValue { allowed: SESSION_ALLOWED });
+        }
+        if !Limits::NAMES.contains(&key) {
+            return Err(ValueRefusal::UnknownKey);
+        }
+        let allowed = limit_allowed(key);
+        limit(key)(raw).map(|_| ()).ok_or(ValueRefusal::BadValue { allowed })
+    },
+};
+
+/// A limit of numbers. It is not among the limits of workspaces and keys.
+const NUMBER_RATE: &str = "number_messages_per_second";
+const RATE_ALLOWED: &str = "empty, or a whole number from 0 (no limit) to 100000";
+
+/// A limit of people's sessions. It is not among the limits of workspaces and keys.
+const SESSION_RATE: &str = "session_requests_per_minute";
+const SESSION_ALLOWED: &str = "a whole number from 0 (no limit) to 4294967295";
+
+/// The limits of the engine and the rates of numbers and sessions.
+const LIMIT_KEYS: &[&str] = &{
+    let mut keys = [NUMBER_RATE; Limits::NAMES.len() + 2];
+    keys[Limits::NAMES.len() + 1] = SESSION_RATE;
+    let mut place = 0;
+    while place < Limits::NAMES.len() {
+        keys[place] = Limits::NAMES[place];
+        place += 1;
+    }
+    keys
+};
+
+fn rate(raw: &Raw) -> Option<Option<u32>> {
+    value::optional(value::whole(0..=100_000))(raw)
+}
+
+fn session_rate(raw: &Raw) -> Option<u32> {
+    value::whole(0..=u32::MAX.into())(raw)
+}
+
+/// Builds the requests per minute of a session.
+pub(super) fn build_session_rate(layers: &Layers) -> Result<u32, SettingsError> {
+    layers.take(LIMITS.name, SESSION_RATE, session_rate, SESSION_ALLOWED)
+}
+
+/// Builds the rate of numbers that have none of their own.
+pub(super) fn build_number_rate(layers: &Layers) -> Result<Option<u32>, SettingsError> {
+    layers.take(LIMITS.name, NUMBER_RATE, rate, RATE_ALLOWED)
+}
+
+/// Returns the allowed values of a limit. The texts correspond to the engine's largest values.
+fn limit_allowed(name: &str) -> &'static str {
+    match Limits::max_of(name) {
+        4_294_967_295 => "a whole number from 0 (no limit) to 4294967295",
+        _ => "a whole number from 0 (no limit) to 9007199254740991",
+    }
+}
+
+fn limit(name: &str) -> impl Fn(&Raw) -> Option<u64> {
+    value::whole(0..=Limits::max_of(name))
+}
+
+/// Builds the limits of the engine from the layers.
+pub(super) fn build_limits(layers: &Layers) -> Result<Limits, SettingsError> {
+    let mut table = serde_json::Map::new();
+    for name in Limits::NAMES {
+        let limit = layers.take(LIMITS.name, name, limit(name), limit_allowed(name))?;
+        table.insert((*name).to_owned(), limit.into());
+    }
+    serde_json::from_value(table.into()).map_err(|error| SettingsError::BadValue {
+        origin: Origin::Defaults,
+        key: LIMITS.name.to_owned(),
+        allowed: error.to_string(),
+    })
+}

@@ -6,7 +6,6 @@ use std::sync::{Arc, LazyLock};
 use rust_embed::Embed;
 use sha2::{Digest, Sha256};
 
-use super::comments::without_comments;
 use super::shell::Shells;
 use crate::http::pipeline::Compressed;
 
@@ -16,7 +15,7 @@ const CHANGING: &str = "dev";
 
 #[derive(Embed)]
 #[folder = "src/ui/app"]
-struct App;
+struct AppFolder;
 
 /// The files of a page.
 pub(super) struct Files {
@@ -28,7 +27,7 @@ pub(super) struct Files {
 
 /// The time that a browser may cache a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum CacheTime {
     /// Its address changes with its bytes.
     ForEver,
     Not,
@@ -39,8 +38,9 @@ impl Files {
     /// edits.
     pub(super) fn current() -> Arc<Self> {
         static EMBEDDED: LazyLock<Arc<Files>> = LazyLock::new(|| {
-            let read = |path: &str| Some((path.to_owned(), App::get(path)?.data.into_owned()));
-            Arc::new(Files::of(App::iter().filter_map(|path| read(&path))))
+            let read =
+                |path: &str| Some((path.to_owned(), AppFolder::get(path)?.data.into_owned()));
+            Arc::new(Files::of(AppFolder::iter().filter_map(|path| read(&path))))
         });
         if cfg!(debug_assertions) { Arc::new(Self::on_disk()) } else { Arc::clone(&EMBEDDED) }
     }
@@ -61,7 +61,7 @@ impl Files {
         let text = |path: &str| files.get(path).map(|it| String::from_utf8_lossy(it).into_owned());
         let shells = text(SHELL).map(|shell| Shells::new(&shell, &hash, text));
         let known = files.into_iter().map(|(path, bytes)| {
-            let file = Arc::new(sent(&path, bytes));
+            let file = Arc::new(response_of(&path, bytes));
             (path, file)
         });
         Self { known: Some(known.collect()), shells, hash }
@@ -69,7 +69,7 @@ impl Files {
 
     fn on_disk() -> Self {
         let text = |path: &str| {
-            App::get(path).map(|file| String::from_utf8_lossy(&file.data).into_owned())
+            AppFolder::get(path).map(|file| String::from_utf8_lossy(&file.data).into_owned())
         };
         let shells = text(SHELL).map(|shell| Shells::new(&shell, CHANGING, text));
         Self { hash: CHANGING.to_owned(), known: None, shells }
@@ -83,8 +83,8 @@ impl Files {
         match &self.known {
             Some(known) => known.get(path).cloned(),
             None => {
-                let file = App::get(path)?;
-                Some(Arc::new(sent(path, file.data.into_owned())))
+                let file = AppFolder::get(path)?;
+                Some(Arc::new(response_of(path, file.data.into_owned())))
             }
         }
     }
@@ -94,13 +94,13 @@ impl Files {
         self.shells.as_ref()?.of(path, has_cookie)
     }
 
-    pub(super) const fn kept(&self) -> Kept {
-        if self.known.is_some() { Kept::ForEver } else { Kept::Not }
+    pub(super) const fn cache_time(&self) -> CacheTime {
+        if self.known.is_some() { CacheTime::ForEver } else { CacheTime::Not }
     }
 }
 
 /// Makes the response for a file.
-fn sent(path: &str, bytes: Vec<u8>) -> Compressed {
+fn response_of(path: &str, bytes: Vec<u8>) -> Compressed {
     let bytes = match std::str::from_utf8(&bytes) {
         Ok(module) if path.ends_with(".js") => without_comments(module).into_bytes(),
         _ => bytes,
@@ -123,6 +123,31 @@ fn content_type(path: &str) -> &'static str {
     }
 }
 
+/// Removes the comments at the start of a line, `/** … */` and `// …`, from a module.
+///
+/// They are an eighth of its bytes. Lines keep their numbers, so an error's position is that of the
+/// file. No text of a page may start with a comment mark at the start of a line.
+fn without_comments(module: &str) -> String {
+    let mut out = String::with_capacity(module.len());
+    let mut is_inside = false;
+    for line in module.split_inclusive('\n') {
+        let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
+        let begins = text.trim_start();
+        let kept = if is_inside || begins.starts_with("/**") {
+            let rest = text.split_once("*/").map(|(_, rest)| rest);
+            is_inside = rest.is_none();
+            rest.unwrap_or_default()
+        } else if begins.starts_with("// ") {
+            ""
+        } else {
+            text
+        };
+        out.push_str(kept);
+        out.push_str(end);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,7 +162,7 @@ mod tests {
     async fn an_address_changes_with_any_file() {
         let (one, other) = (files("1"), files("2"));
         assert_ne!(one.hash, other.hash);
-        assert_eq!((one.hash.len(), one.kept()), (16, Kept::ForEver));
+        assert_eq!((one.hash.len(), one.cache_time()), (16, CacheTime::ForEver));
         assert!(one.asset(&one.hash, "app.js").is_some());
         assert!(one.asset(&one.hash, "lib/a.js").is_some());
         for (hash, path) in [
@@ -158,7 +183,7 @@ mod tests {
     #[test]
     fn every_page_of_the_list_is_found_with_its_file() {
         let files = Files::on_disk();
-        let list = App::get("lib/router.js").unwrap();
+        let list = AppFolder::get("lib/router.js").unwrap();
         let list = String::from_utf8(list.data.into_owned()).unwrap();
         let pages = files.shells.as_ref().unwrap().pages();
         assert_eq!(pages.len(), list.matches("file: '").count());
@@ -174,7 +199,25 @@ mod tests {
         for path in ["../mod.rs", "/etc/passwd", "lib/../../mod.rs", "no.js", "index.html", ""] {
             assert!(files.asset(CHANGING, path).is_none(), "{path}");
         }
-        let some = App::iter().find(|path| *path != SHELL);
+        let some = AppFolder::iter().find(|path| *path != SHELL);
         assert!(some.is_none_or(|path| files.asset(CHANGING, &path).is_some()));
+    }
+
+    #[test]
+    fn comments_go_and_lines_stay() {
+        for (module, sent) in [
+            ("", ""),
+            ("a();\n", "a();\n"),
+            ("/** One. */\na();", "\na();"),
+            ("  /**\n * Two,\n * long.\n */\na();\n", "\n\n\n\na();\n"),
+            ("/** @type {any} */ (a)();\n", " (a)();\n"),
+            ("a(); /** kept */\n//kept\n", "a(); /** kept */\n//kept\n"),
+            ("  // One.\na(); // kept\n// Two.", "\na(); // kept\n"),
+            ("/**\n// One.\n*/\n// Two.\n", "\n\n\n\n"),
+            ("const at = '/**';\nb('*/');\n", "const at = '/**';\nb('*/');\n"),
+            ("/** a */\n/** b */\nc /* d */;", "\n\nc /* d */;"),
+        ] {
+            assert_eq!(without_comments(module), sent, "{module}");
+        }
     }
 }

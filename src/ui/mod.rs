@@ -1,17 +1,14 @@
-//! Serves the dashboard: its page, its files, and sign-in.
+//! Serves the dashboard: its page, its files, signing in, and a person's own account.
 
-mod comments;
+mod account;
 mod files;
-mod join;
-mod sessions;
 mod shell;
 mod sign_in;
-mod totp;
 
 use axum::http::{HeaderValue, StatusCode, header};
 
 use crate::http::pipeline::{Answer, ApiError, Call, OwnHost, Reply, Routes, page};
-use files::{Files, Kept};
+use files::{CacheTime, Files};
 
 const MISSING: &str = "there is no such file";
 const ASSET: &str = "/ui/assets/{hash}/{*path}";
@@ -22,21 +19,19 @@ const NO_PAGES: [&str; 2] = ["assets", "api"];
 pub(crate) fn routes() -> Routes {
     Routes::default()
         .merge(sign_in::routes())
-        .merge(sessions::routes())
-        .merge(join::routes())
-        .merge(totp::routes())
-        .route("/", page("/", OwnHost, root))
-        .route("/ui", page("/ui", OwnHost, below))
-        .route("/ui/", page("/ui/", OwnHost, first))
+        .merge(account::routes())
+        .route("/", page("/", OwnHost, redirect_to_ui))
+        .route("/ui", page("/ui", OwnHost, redirect_to_slash))
+        .route("/ui/", page("/ui/", OwnHost, start_page))
         .route(ASSET, page(ASSET, OwnHost, asset))
         .route(PAGE, page(PAGE, OwnHost, page_of_shell))
 }
 
-async fn root(_: Call<()>) -> Answer {
+async fn redirect_to_ui(_: Call<()>) -> Answer {
     Ok(Reply::redirect(StatusCode::TEMPORARY_REDIRECT, "/ui/"))
 }
 
-async fn below(_: Call<()>) -> Answer {
+async fn redirect_to_slash(_: Call<()>) -> Answer {
     Ok(Reply::redirect(StatusCode::PERMANENT_REDIRECT, "/ui/"))
 }
 
@@ -48,15 +43,15 @@ async fn asset(mut call: Call<()>) -> Answer {
     let files = Files::current();
     let file = files.asset(&hash, &path).ok_or_else(|| ApiError::not_found(MISSING))?;
     let mut reply = file.reply(call.headers()).await;
-    let kept = match files.kept() {
-        Kept::ForEver => "public, max-age=31536000, immutable",
-        Kept::Not => "no-store",
+    let cache_control = match files.cache_time() {
+        CacheTime::ForEver => "public, max-age=31536000, immutable",
+        CacheTime::Not => "no-store",
     };
-    reply.header(header::CACHE_CONTROL, HeaderValue::from_static(kept));
+    reply.header(header::CACHE_CONTROL, HeaderValue::from_static(cache_control));
     Ok(reply)
 }
 
-async fn first(call: Call<()>) -> Answer {
+async fn start_page(call: Call<()>) -> Answer {
     shell(call, "").await
 }
 

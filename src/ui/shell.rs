@@ -19,7 +19,7 @@ const START: &str = "app.js";
 const ROUTER: &str = "lib/router.js";
 
 /// A page, as `lib/router.js` lists it.
-struct Route {
+struct PageRoute {
     /// The parts of its path; one that starts with a colon matches anything.
     parts: Vec<String>,
     file: String,
@@ -30,7 +30,7 @@ struct Route {
 
 /// The shell of each page.
 pub(super) struct Shells {
-    routes: Vec<Route>,
+    routes: Vec<PageRoute>,
     /// The shells by the page's file; the empty name is that of an address without a page.
     shells: BTreeMap<String, Arc<Compressed>>,
 }
@@ -43,9 +43,9 @@ impl Shells {
         let routes: Vec<_> =
             read(ROUTER).iter().flat_map(|it| it.lines()).filter_map(route).collect();
         let mut shells = BTreeMap::new();
-        let none = Route { parts: vec![], file: String::new(), styles: vec![], is_open: true };
+        let none = PageRoute { parts: vec![], file: String::new(), styles: vec![], is_open: true };
         for route in routes.iter().chain([&none]) {
-            let text = shell.replace(AHEAD, &ahead(route, &read)).replace(PLACE, &folder);
+            let text = shell.replace(AHEAD, &preload_links(route, &read)).replace(PLACE, &folder);
             let text = Arc::new(Compressed::new("text/html; charset=utf-8", text));
             shells.entry(route.file.clone()).or_insert(text);
         }
@@ -68,7 +68,7 @@ impl Shells {
         self.routes.iter().map(|route| route.file.as_str()).collect()
     }
 
-    fn route(&self, path: &str) -> Option<&Route> {
+    fn route(&self, path: &str) -> Option<&PageRoute> {
         let path = path.trim_matches('/');
         let parts: Vec<_> = path.split('/').collect();
         let fits = |(wanted, part): (&String, &&str)| wanted.starts_with(':') || wanted == part;
@@ -79,11 +79,11 @@ impl Shells {
 }
 
 /// Parses a line of the list of pages: `{ path: '/codes/:id', file: 'code', styles: 'data' },`.
-fn route(line: &str) -> Option<Route> {
+fn route(line: &str) -> Option<PageRoute> {
     let line = line.trim().strip_prefix("{ path: '")?;
     let value = |key: &str| line.split_once(key).and_then(|(_, rest)| rest.split('\'').next());
     let path = line.split('\'').next()?.trim_start_matches('/');
-    Some(Route {
+    Some(PageRoute {
         parts: path.split('/').map(str::to_owned).collect(),
         file: value("file: '")?.to_owned(),
         styles: value("styles: '")?.split(' ').map(str::to_owned).collect(),
@@ -92,7 +92,7 @@ fn route(line: &str) -> Option<Route> {
 }
 
 /// Returns the links that make a browser preload the files of a page.
-fn ahead(route: &Route, read: &impl Fn(&str) -> Option<String>) -> String {
+fn preload_links(route: &PageRoute, read: &impl Fn(&str) -> Option<String>) -> String {
     let page = format!("pages/{}.js", route.file);
     let mut links = String::new();
     if !route.is_open {
@@ -103,14 +103,14 @@ fn ahead(route: &Route, read: &impl Fn(&str) -> Option<String>) -> String {
             ["<link rel=\"preload\" as=\"style\" href=\"", PLACE, "/styles/", style, ".css\">"];
         links.extend(sheet);
     }
-    for module in modules([START.to_owned(), page], read) {
+    for module in reachable_modules([START.to_owned(), page], read) {
         links.extend(["<link rel=\"modulepreload\" href=\"", PLACE, "/", &module, "\">"]);
     }
     links
 }
 
 /// Returns these modules and all that they import, the nearest first.
-fn modules(
+fn reachable_modules(
     first: impl IntoIterator<Item = String>,
     read: &impl Fn(&str) -> Option<String>,
 ) -> Vec<String> {
@@ -119,7 +119,7 @@ fn modules(
     while let Some(path) = waiting.pop_front() {
         let Some(text) = read(&path) else { continue };
         if seen.insert(path.clone()) {
-            waiting.extend(imports(&path, &text));
+            waiting.extend(imported_modules(&path, &text));
             found.push(path);
         }
     }
@@ -127,15 +127,15 @@ fn modules(
 }
 
 /// Returns the modules that a module imports before it runs. Comments may name others, for types.
-fn imports(path: &str, text: &str) -> Vec<String> {
+fn imported_modules(path: &str, text: &str) -> Vec<String> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with(['*', '/']));
     let named = code.filter_map(|line| line.split_once(" from '")?.1.split('\'').next());
     let relative = named.filter(|name| name.starts_with('.') && name.ends_with(".js"));
-    relative.map(|name| resolved(path, name)).collect()
+    relative.map(|name| resolve_path(path, name)).collect()
 }
 
 /// Resolves the path of a module from the place where `name` is imported.
-fn resolved(from: &str, name: &str) -> String {
+fn resolve_path(from: &str, name: &str) -> String {
     let mut parts: Vec<_> = from.split('/').collect();
     parts.pop();
     for part in name.split('/') {
@@ -195,7 +195,7 @@ mod tests {
         ] {
             let mut expected: Vec<_> = styles.iter().map(|it| format!("styles/{it}.css")).collect();
             expected.extend(start.map(str::to_owned));
-            expected.extend(page.iter().map(|it| resolved("pages/x", it)));
+            expected.extend(page.iter().map(|it| resolve_path("pages/x", it)));
             let mut seen = named(&shells, path, has_cookie).await;
             expected.sort();
             seen.sort();

@@ -1,13 +1,14 @@
-//! Signing in and out, and confirming the identity again.
+//! Signing in and out, joining by an invite, and confirming the identity again.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::http::header;
-use postrider_actors::{Arrival, NewSession, SignedIn};
+use postrider_actors::{Arrival, Joining, Members, NewSession, Password, PeopleError, SignedIn};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::http::check_name;
 use crate::http::me::{Me, MeAnswer};
 use crate::http::pipeline::browser::{device_of, set_cookie, set_device};
 use crate::http::pipeline::{
@@ -17,10 +18,11 @@ use crate::http::pipeline::{
 
 pub(crate) fn routes() -> Routes {
     Routes::default()
-        .routes(route!(read).guarded(OwnPage))
+        .routes(route!(read_session).guarded(OwnPage))
         .routes(route!(sign_in).guarded(OwnPage))
         .routes(route!(sign_out).guarded(OwnPage))
         .routes(route!(elevate).guarded(SignedInPage))
+        .routes(route!(join).guarded(OwnPage))
 }
 
 /// Whether somebody has signed in, and how one does.
@@ -71,7 +73,7 @@ pub(crate) struct SignInBody<'a> {
     summary = "Whether somebody has signed in",
     responses((status = 200, description = "The session", body = SessionAnswer))
 )]
-async fn read(call: Call<Option<SignedIn>>) -> Answer {
+async fn read_session(call: Call<Option<SignedIn>>) -> Answer {
     let password = call.edge.engine.people().options().password_sign_in;
     let methods = [Some("link"), password.then_some("password"), Some("admin_token")];
     let me = match call.caller.clone() {
@@ -105,12 +107,12 @@ async fn read(call: Call<Option<SignedIn>>) -> Answer {
 )]
 async fn sign_in(call: Call<Option<SignedIn>>) -> Answer {
     check_place(&call)?;
-    let session = begin(&call).await?;
+    let session = begin_session(&call).await?;
     enter(&call, session).await
 }
 
 /// Refuses a sign-in from another machine if it is not known how that machine reaches this one.
-pub(super) fn check_place(call: &Call<Option<SignedIn>>) -> Result<(), ApiError> {
+fn check_place(call: &Call<Option<SignedIn>>) -> Result<(), ApiError> {
     let options = &call.edge.options.dashboard;
     if options.public_url.is_some() || call.address().is_loopback() {
         return Ok(());
@@ -120,7 +122,7 @@ pub(super) fn check_place(call: &Call<Option<SignedIn>>) -> Result<(), ApiError>
 }
 
 /// Returns the signed-in person, and sets the cookie.
-pub(super) async fn enter(call: &Call<Option<SignedIn>>, session: NewSession) -> Answer {
+async fn enter(call: &Call<Option<SignedIn>>, session: NewSession) -> Answer {
     let NewSession { token, signed_in, device } = session;
     let me = Me::of(&call.edge, Known::of_person(&call.edge, signed_in)).await?;
     let mut reply = Reply::ok(&me);
@@ -134,7 +136,7 @@ pub(super) async fn enter(call: &Call<Option<SignedIn>>, session: NewSession) ->
 }
 
 /// Returns the origin of a sign-in.
-pub(super) fn arrival(call: &Call<Option<SignedIn>>) -> Arrival {
+fn arrival(call: &Call<Option<SignedIn>>) -> Arrival {
     let user_agent = call.header(&header::USER_AGENT).unwrap_or_default().to_owned();
     let device = device_of(&call.edge, call.headers()).map(str::to_owned);
     Arrival { user_agent, context: call.audit_context(), device }
@@ -154,7 +156,7 @@ fn check_address(call: &Call<Option<SignedIn>>, email: &str) -> Result<(), ApiEr
     }
 }
 
-async fn begin(call: &Call<Option<SignedIn>>) -> Result<NewSession, ApiError> {
+async fn begin_session(call: &Call<Option<SignedIn>>) -> Result<NewSession, ApiError> {
     let body: SignInBody<'_> = call.json()?;
     let (people, arrival) = (call.edge.engine.people(), arrival(call));
     let by_password = (body.email, body.password, body.totp);
@@ -243,4 +245,54 @@ async fn elevate(call: Call<SignedIn>) -> Answer {
     elevated.map_err(|error| call.failed(error.into()))?;
     let until = Arc::clone(&call.caller.session).elevated_until();
     Ok(Reply::ok(&ElevatedAnswer { elevated_until: until.map(|at| at.to_string()) }))
+}
+
+/// Who joins; without `Debug`, as it has secrets.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct JoinBody<'a> {
+    /// The token of the invite.
+    #[serde(borrow)]
+    #[schema(example = "5EUr1h0oQmZ1RZx3hEPqN0wAq0sWQzLHnD0Y9M3cJwE", max_length = 256)]
+    invite: Cow<'a, str>,
+    /// What others shall call them; an account that is there keeps its name.
+    #[serde(borrow)]
+    #[schema(example = "Bob", min_length = 1, max_length = 100)]
+    name: Cow<'a, str>,
+    /// Their password from now on; of an account that is there, its password.
+    #[serde(borrow)]
+    #[schema(min_length = 12, max_length = 256, example = "correct horse battery staple")]
+    password: Cow<'a, str>,
+}
+
+#[utoipa::path(
+    post,
+    path = "/ui/api/join",
+    operation_id = "joinWorkspace",
+    tag = "Dashboard",
+    summary = "Join a workspace by an invite",
+    description = "Signs in. Who is not there is made. An invite alone does not open an account that is \
+                   there: it takes its password, or a session of it; without either, or where it \
+                   has an authenticator, it is 409 with the reason `sign_in_first`.",
+    request_body = JoinBody,
+    responses((status = 200, description = "Joined; the cookie is set", body = MeAnswer))
+)]
+async fn join(call: Call<Option<SignedIn>>) -> Answer {
+    check_place(&call)?;
+    let body: JoinBody<'_> = call.json()?;
+    check_name(&body.name)?;
+    let password = Password::new(&body.password);
+    let password = password.map_err(|error| ApiError::field("password", error))?;
+    let joining = Joining {
+        token: body.invite.clone().into_owned(),
+        name: body.name.as_ref().into(),
+        password,
+        signed_in: call.caller.clone(),
+        arrival: arrival(&call),
+    };
+    let joined = Members::of(call.edge.engine.people()).join(joining).await;
+    let session = joined.map_err(|error| match error {
+        PeopleError::AlreadyMember => error.into(),
+        error => call.failed(error.into()),
+    })?;
+    enter(&call, session).await
 }

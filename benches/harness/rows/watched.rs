@@ -1,9 +1,9 @@
 //! `otp_send_http_watched` measures the cost of fifty browsers that show the events.
 //!
-//! Each browser has its own person, session and the event stream that a page of the dashboard opens; its
-//! owner may read every event. One server is watched, and another is not. Both get the same sends
-//! in turn. The browsers are a thread of this process that reads all and stores nothing. Its cost
-//! counts against the watched server; browsers on other machines would cost it less.
+//! Each browser has a person, an owner, with a session and the event stream that a page of the
+//! dashboard opens. One server is watched, and another is not. Both get the same sends in turn. The
+//! browsers are a thread of this process that reads all and stores nothing. Its cost counts against
+//! the watched server; browsers on other machines would cost it less.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,18 +1,20 @@
-//! Maps the columns of a CSV file to the fields of a contact.
+//! Maps the columns of a CSV file to the fields of a contact, or says why it cannot.
+
+use std::path::{Path, PathBuf};
 
 use csv::StringRecord;
+use postrider::csv_cell as cell;
 use postrider_actors::domain::CustomFields;
 use serde_json::{Map, Value, json};
 
 use super::phones::{self, Country};
-use postrider::csv_cell as cell;
 
 /// The prefix of the columns of custom fields.
 const CUSTOM: &str = "custom.";
 
 /// The content of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Column {
+enum ContactColumn {
     Name,
     Phone,
     Email,
@@ -26,7 +28,7 @@ enum Column {
 
 /// The columns of a file, in order.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Columns(Vec<Column>);
+pub(super) struct Columns(Vec<ContactColumn>);
 
 /// The reason why the header is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +42,37 @@ pub(crate) enum ColumnsError {
     Unknown(String),
     #[error("the column `{0}` is there twice")]
     Twice(String),
+}
+
+/// The reason why a file was not imported or exported.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ImportError {
+    #[error("{path}: {source}", path = .path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {what}", path = .path.display())]
+    Csv { path: PathBuf, what: String },
+    #[error("{path}: {source}", path = .path.display())]
+    Columns { path: PathBuf, source: ColumnsError },
+    #[error("{path} is of another import: {why}; remove it to import all lines", path = .path.display())]
+    State { path: PathBuf, why: &'static str },
+    #[error(
+        "{path}: --refused must name another file than the one that is imported and what is kept \
+         beside it",
+        path = .path.display()
+    )]
+    RefusedIsInput { path: PathBuf },
+    #[error("{refused} lines were refused")]
+    Refused { refused: u64 },
+}
+
+impl ImportError {
+    pub(super) fn io(path: &Path, source: std::io::Error) -> Self {
+        Self::Io { path: path.to_owned(), source }
+    }
+
+    pub(super) fn csv(path: &Path, error: &csv::Error) -> Self {
+        Self::Csv { path: path.to_owned(), what: error.to_string() }
+    }
 }
 
 /// The reason why a line is refused.
@@ -62,28 +95,32 @@ impl Columns {
         for title in header {
             let title = title.trim();
             let column = match title.to_ascii_lowercase().as_str() {
-                "name" => Column::Name,
-                "phone" => Column::Phone,
-                "email" => Column::Email,
-                "tags" => Column::Tags,
-                "custom_fields" => Column::CustomFields,
-                "id" | "created_at" | "updated_at" => Column::Ignored,
+                "name" => ContactColumn::Name,
+                "phone" => ContactColumn::Phone,
+                "email" => ContactColumn::Email,
+                "tags" => ContactColumn::Tags,
+                "custom_fields" => ContactColumn::CustomFields,
+                "id" | "created_at" | "updated_at" => ContactColumn::Ignored,
                 lower if lower.starts_with(CUSTOM) && lower.len() > CUSTOM.len() => {
-                    Column::Custom(title[CUSTOM.len()..].to_owned())
+                    ContactColumn::Custom(title[CUSTOM.len()..].to_owned())
                 }
                 _ => return Err(ColumnsError::Unknown(title.to_owned())),
             };
-            if column != Column::Ignored && columns.contains(&column) {
+            if column != ContactColumn::Ignored && columns.contains(&column) {
                 return Err(ColumnsError::Twice(title.to_owned()));
             }
             columns.push(column);
         }
-        if columns.contains(&Column::Name) { Ok(Self(columns)) } else { Err(ColumnsError::NoName) }
+        if columns.contains(&ContactColumn::Name) {
+            Ok(Self(columns))
+        } else {
+            Err(ColumnsError::NoName)
+        }
     }
 
     /// Returns the phone of a line as it is written, or an empty text.
     pub(super) fn phone<'a>(&self, line: &'a StringRecord) -> &'a str {
-        let at = self.0.iter().position(|column| *column == Column::Phone);
+        let at = self.0.iter().position(|column| *column == ContactColumn::Phone);
         at.and_then(|at| line.get(at)).unwrap_or_default().trim()
     }
 
@@ -104,17 +141,17 @@ impl Columns {
         let (mut fields, mut single) = (Map::new(), Map::new());
         for (column, cell) in self.0.iter().zip(line).filter(|(_, cell)| !cell.trim().is_empty()) {
             // The phone is read below, with its quotes.
-            let cell = if *column == Column::Phone { cell } else { cell::parse(cell) };
+            let cell = if *column == ContactColumn::Phone { cell } else { cell::parse(cell) };
             match column {
-                Column::Name => drop(contact.insert("name".into(), json!(cell))),
-                Column::Phone => {
-                    let phone = phones::read(cell, country)
+                ContactColumn::Name => drop(contact.insert("name".into(), json!(cell))),
+                ContactColumn::Phone => {
+                    let phone = phones::parse_phone(cell, country)
                         .map_err(|why| LineRefusal::new("phone", why.to_string()))?;
                     drop(contact.insert("phone".into(), json!(phone.to_string())));
                 }
-                Column::Email => drop(contact.insert("email".into(), json!(cell.trim()))),
-                Column::Tags => drop(contact.insert("tags".into(), tags(cell)?)),
-                Column::CustomFields => {
+                ContactColumn::Email => drop(contact.insert("email".into(), json!(cell.trim()))),
+                ContactColumn::Tags => drop(contact.insert("tags".into(), tags(cell)?)),
+                ContactColumn::CustomFields => {
                     // Parsed here, because re-encoding must not change a large number.
                     let given = CustomFields::parse(cell);
                     let given = given
@@ -122,8 +159,8 @@ impl Columns {
                         .to_value();
                     fields.extend(given.as_object().cloned().unwrap_or_default());
                 }
-                Column::Custom(name) => drop(single.insert(name.clone(), json!(cell))),
-                Column::Ignored => {}
+                ContactColumn::Custom(name) => drop(single.insert(name.clone(), json!(cell))),
+                ContactColumn::Ignored => {}
             }
         }
         if !contact.contains_key("name") {
@@ -175,8 +212,17 @@ mod tests {
     #[test]
     fn the_first_line_names_columns() {
         let good = columns(&["Phone", " name", "custom.Plan", "id", "created_at"]).unwrap();
-        let custom = Column::Custom("Plan".to_owned());
-        assert_eq!(good.0, [Column::Phone, Column::Name, custom, Column::Ignored, Column::Ignored]);
+        let custom = ContactColumn::Custom("Plan".to_owned());
+        assert_eq!(
+            good.0,
+            [
+                ContactColumn::Phone,
+                ContactColumn::Name,
+                custom,
+                ContactColumn::Ignored,
+                ContactColumn::Ignored
+            ]
+        );
         assert_eq!(columns(&["phone"]), Err(ColumnsError::NoName));
         assert_eq!(columns(&[]), Err(ColumnsError::NoName));
         for bad in ["telephone", "custom.", ""] {

@@ -5,20 +5,17 @@ use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use postrider::csv_cell as cell;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::columns::tags_cell;
-use super::error::ImportError;
-use crate::cli::api::{Api, Attempt, RetryBudget, connection_fault};
+use super::columns::{ImportError, tags_cell};
+use super::files::create_private;
+use crate::cli::api::{Api, ApiAttempt, RetryBudget, connection_fault};
 use crate::cli::error::CliError;
-use crate::cli::files;
-use crate::cli::output::report;
-use crate::cli::progress::Progress;
-use crate::cli::terminal::Escaping;
-use postrider::csv_cell as cell;
+use crate::cli::output::{CommandProgress, Escaping, report};
 
 const COLUMNS: [&str; 8] =
     ["id", "name", "phone", "email", "tags", "custom_fields", "created_at", "updated_at"];
@@ -39,23 +36,27 @@ struct Exported {
 }
 
 /// An export in progress.
-struct Export<'a> {
+struct ExportRun<'a> {
     api: &'a Api,
     out: csv::Writer<Box<dyn Write>>,
     path: PathBuf,
     /// The id of the last contact that was written.
     last: Option<String>,
     count: u64,
-    progress: Progress,
+    progress: CommandProgress,
     /// Set if texts are written without escaping.
     raw: bool,
 }
 
 /// Exports every contact to a file, or to standard output.
-pub(super) async fn run(api: &Api, file: Option<&Path>, raw: bool) -> Result<(), CliError> {
+pub(super) async fn export_contacts(
+    api: &Api,
+    file: Option<&Path>,
+    raw: bool,
+) -> Result<(), CliError> {
     let file = file.filter(|file| *file != Path::new("-"));
     // Counted first, so that an export that cannot start leaves no file behind.
-    let progress = Progress::items(total(api).await?);
+    let progress = CommandProgress::items(contact_count(api).await?);
     // A partial export must not look like a complete one.
     let part = file.map(|file| {
         let mut part = file.as_os_str().to_owned();
@@ -64,7 +65,7 @@ pub(super) async fn run(api: &Api, file: Option<&Path>, raw: bool) -> Result<(),
     });
     let out: Box<dyn Write> = match &part {
         Some(part) => {
-            let made = files::create(part).map_err(|source| ImportError::io(part, source))?;
+            let made = create_private(part).map_err(|source| ImportError::io(part, source))?;
             Box::new(BufWriter::new(made))
         }
         None if std::io::stdout().is_terminal() => Box::new(Escaping(std::io::stdout())),
@@ -72,7 +73,7 @@ pub(super) async fn run(api: &Api, file: Option<&Path>, raw: bool) -> Result<(),
     };
     let path = part.clone().unwrap_or_else(|| "standard output".into());
     let out = csv::Writer::from_writer(out);
-    let mut export = Export { api, out, path, last: None, count: 0, progress, raw };
+    let mut export = ExportRun { api, out, path, last: None, count: 0, progress, raw };
     export.write_all().await?;
     if let (Some(file), Some(part)) = (file, part) {
         let synced = File::open(&part).and_then(|written| written.sync_all());
@@ -85,29 +86,29 @@ pub(super) async fn run(api: &Api, file: Option<&Path>, raw: bool) -> Result<(),
 }
 
 /// Returns the number of contacts.
-async fn total(api: &Api) -> Result<u64, CliError> {
+async fn contact_count(api: &Api) -> Result<u64, CliError> {
     let mut retries = RetryBudget::new();
     loop {
         let wait = match api.send(api.request(Method::GET, "/contacts?limit=1")).await? {
-            Attempt::Done(response) => match response.json::<Value>().await {
+            ApiAttempt::Done(response) => match response.json::<Value>().await {
                 Ok(page) => return Ok(page["total"].as_u64().unwrap_or(0)),
                 Err(error) => connection_fault(&error),
             },
-            Attempt::Retry(wait) => wait,
+            ApiAttempt::Retry(wait) => wait,
         };
         retries.wait(wait, api.server(), report).await?;
     }
 }
 
-impl Export<'_> {
+impl ExportRun<'_> {
     async fn write_all(&mut self) -> Result<(), CliError> {
         self.write(COLUMNS)?;
         let mut retries = RetryBudget::new();
         loop {
             let before = self.count;
             let wait = match self.read_remaining().await? {
-                Attempt::Done(()) => break,
-                Attempt::Retry(wait) => wait,
+                ApiAttempt::Done(()) => break,
+                ApiAttempt::Retry(wait) => wait,
             };
             if self.count > before {
                 retries = RetryBudget::new();
@@ -118,21 +119,21 @@ impl Export<'_> {
     }
 
     /// Reads the remaining contacts once, until the end or until the connection breaks.
-    async fn read_remaining(&mut self) -> Result<Attempt<()>, CliError> {
+    async fn read_remaining(&mut self) -> Result<ApiAttempt<()>, CliError> {
         let path = match &self.last {
             Some(last) => format!("/contacts/export?after={last}"),
             None => "/contacts/export".to_owned(),
         };
         let mut response = match self.api.send(self.api.request(Method::GET, &path)).await? {
-            Attempt::Done(response) => response,
-            Attempt::Retry(wait) => return Ok(Attempt::Retry(wait)),
+            ApiAttempt::Done(response) => response,
+            ApiAttempt::Retry(wait) => return Ok(ApiAttempt::Retry(wait)),
         };
         let mut rest = Vec::new();
         loop {
             match response.chunk().await {
                 Ok(Some(chunk)) => rest.extend_from_slice(&chunk),
-                Ok(None) => return Ok(Attempt::Done(())),
-                Err(error) => return Ok(Attempt::Retry(connection_fault(&error))),
+                Ok(None) => return Ok(ApiAttempt::Done(())),
+                Err(error) => return Ok(ApiAttempt::Retry(connection_fault(&error))),
             }
             let whole = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
             for line in rest[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

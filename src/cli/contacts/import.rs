@@ -1,4 +1,4 @@
-//! Runs `postrider contacts import`.
+//! Runs `postrider contacts import`, also with `--check`.
 
 use std::path::Path;
 
@@ -6,15 +6,13 @@ use csv::Position;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::columns::LineRefusal;
-use super::error::ImportError;
-use super::lines::{Lines, hash};
+use super::columns::{ImportError, LineRefusal};
+use super::files::{ImportState, RefusedFile, StateFile};
+use super::lines::{Lines, file_hash};
 use super::phones::Country;
-use super::refused::{RefusedFile, describe, describe_phone};
-use super::state::{State, StateFile};
-use crate::cli::api::{Api, Attempt, RetryBudget, Wait, connection_fault};
+use crate::cli::api::{Api, ApiAttempt, RetryBudget, RetryWait, connection_fault};
 use crate::cli::error::CliError;
-use crate::cli::progress::Progress;
+use crate::cli::output::{CommandProgress, report};
 
 /// The maximum number of lines in a request: the limit of the server.
 const BATCH_LINES_MAX: usize = 1000;
@@ -27,7 +25,7 @@ const REWRITTEN_SHOWN_MAX: usize = 5;
 
 /// The lines of one request.
 #[derive(Default)]
-struct Batch {
+struct LineBatch {
     /// The numbers of the lines that are sent.
     lines: Vec<u64>,
     /// The body of the request so far.
@@ -38,7 +36,7 @@ struct Batch {
     rewritten: Vec<String>,
 }
 
-impl Batch {
+impl LineBatch {
     /// Reads the lines of the next request.
     fn read(lines: &mut Lines) -> Result<Self, ImportError> {
         let mut batch = Self::default();
@@ -69,22 +67,22 @@ impl Batch {
 }
 
 /// An import in progress.
-struct Import<'a> {
+struct ImportRun<'a> {
     api: &'a Api,
-    state: State,
+    state: ImportState,
     kept: StateFile,
     refused_file: Option<RefusedFile>,
-    progress: Progress,
+    progress: CommandProgress,
 }
 
 /// Imports a file, or resumes its import.
-pub(super) async fn run(
+pub(super) async fn import_file(
     api: &Api,
     file: &Path,
     refused: Option<&Path>,
     country: Option<Country>,
 ) -> Result<(), CliError> {
-    let (content, size) = hash(file)?;
+    let (content, size) = file_hash(file)?;
     let kept = StateFile::beside(file);
     if let Some(path) = refused.filter(|path| kept.is_in_use(file, path)) {
         return Err(ImportError::RefusedIsInput { path: path.to_owned() }.into());
@@ -92,7 +90,7 @@ pub(super) async fn run(
     // If the file cannot be read, no import starts.
     drop(Lines::open(file, None, country)?);
     let state = kept.open(&content, &api.key_fingerprint(), country)?;
-    let mut progress = Progress::bytes(size);
+    let mut progress = CommandProgress::bytes(size);
     progress.start_at(state.byte);
     if state.finished {
         progress.print(&format!(
@@ -101,20 +99,20 @@ pub(super) async fn run(
             kept.path().display()
         ));
     } else if state.byte > 0 {
-        progress.print(&format!("going on after {}", counted(&state)));
+        progress.print(&format!("going on after {}", progress_text(&state)));
     }
     let refused_file = match refused {
         Some(path) if !state.finished => Some(RefusedFile::open(path, state.refused_bytes)?),
         _ => None,
     };
-    let mut import = Import { api, state, kept, refused_file, progress };
+    let mut import = ImportRun { api, state, kept, refused_file, progress };
     if !import.state.finished {
         import.resume(file, country).await?;
     }
     import.end()
 }
 
-impl Import<'_> {
+impl ImportRun<'_> {
     async fn resume(&mut self, file: &Path, country: Option<Country>) -> Result<(), CliError> {
         let from = (self.state.byte > 0).then(|| {
             let mut from = Position::new();
@@ -125,7 +123,7 @@ impl Import<'_> {
         let mut shown = 0;
         loop {
             let begins = self.state.line;
-            let batch = Batch::read(&mut lines)?;
+            let batch = LineBatch::read(&mut lines)?;
             if batch.is_empty() {
                 break;
             }
@@ -147,7 +145,7 @@ impl Import<'_> {
                 }
                 let rows = batch.lines.iter().zip(&rows);
                 let by_server: Vec<_> =
-                    rows.filter_map(|(line, row)| Some((*line, refusal(row)?))).collect();
+                    rows.filter_map(|(line, row)| Some((*line, server_refusal(row)?))).collect();
                 self.state.made += (batch.lines.len() - by_server.len()) as u64;
                 refused.extend(by_server);
             }
@@ -167,8 +165,8 @@ impl Import<'_> {
         let mut retries = RetryBudget::new();
         loop {
             match self.try_send(&key, body).await? {
-                Attempt::Done(rows) => return Ok(rows),
-                Attempt::Retry(wait) => {
+                ApiAttempt::Done(rows) => return Ok(rows),
+                ApiAttempt::Retry(wait) => {
                     let say = |line: &str| self.progress.print(line);
                     retries.wait(wait, self.api.server(), say).await?;
                 }
@@ -176,17 +174,17 @@ impl Import<'_> {
         }
     }
 
-    async fn try_send(&self, key: &str, body: &str) -> Result<Attempt<Vec<Value>>, CliError> {
+    async fn try_send(&self, key: &str, body: &str) -> Result<ApiAttempt<Vec<Value>>, CliError> {
         let request = self.api.request(Method::POST, "/contacts/batch");
         let request = request.header("Idempotency-Key", key).body(body.to_owned());
         let request = request.header("Content-Type", "application/json");
         let response = match self.api.send(request).await? {
-            Attempt::Done(response) => response,
-            Attempt::Retry(wait) => return Ok(Attempt::Retry(wait)),
+            ApiAttempt::Done(response) => response,
+            ApiAttempt::Retry(wait) => return Ok(ApiAttempt::Retry(wait)),
         };
         let bytes = match response.bytes().await {
             Ok(bytes) => bytes,
-            Err(error) => return Ok(Attempt::Retry(connection_fault(&error))),
+            Err(error) => return Ok(ApiAttempt::Retry(connection_fault(&error))),
         };
         let mut answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let Value::Array(rows) = answer["data"].take() else {
@@ -195,12 +193,12 @@ impl Import<'_> {
         // The outcome of rows with 5xx is unknown. The same request returns it, or creates them.
         let unknown = rows.iter().find(|row| row["status"].as_u64().is_some_and(|it| it >= 500));
         Ok(match unknown {
-            Some(row) => Attempt::Retry(Wait {
+            Some(row) => ApiAttempt::Retry(RetryWait {
                 reason: row["error"]["message"].as_str().unwrap_or("not now").to_owned(),
                 pause: std::time::Duration::from_secs(1),
                 is_limit: false,
             }),
-            None => Attempt::Done(rows),
+            None => ApiAttempt::Done(rows),
         })
     }
 
@@ -212,7 +210,7 @@ impl Import<'_> {
     ) -> Result<(), CliError> {
         refused.sort_by_key(|(line, _)| *line);
         for ((line, refusal), count) in refused.iter().zip(self.state.refused..REFUSED_SHOWN_MAX) {
-            self.progress.print(&describe(*line, refusal));
+            self.progress.print(&describe_refusal(*line, refusal));
             if count + 1 == REFUSED_SHOWN_MAX {
                 self.progress.print("more refused lines are counted, and kept in --refused FILE");
             }
@@ -225,13 +223,13 @@ impl Import<'_> {
         self.state.record = next.record();
         // Saved last: unrecorded lines are sent again under the same idempotency key.
         self.kept.save(&self.state)?;
-        self.progress.at(self.state.byte, &counted(&self.state));
+        self.progress.at(self.state.byte, &progress_text(&self.state));
         Ok(())
     }
 
     fn end(self) -> Result<(), CliError> {
         self.progress.end();
-        self.progress.print(&counted(&self.state));
+        self.progress.print(&progress_text(&self.state));
         match self.state.refused {
             0 => Ok(()),
             refused => Err(ImportError::Refused { refused }.into()),
@@ -243,12 +241,12 @@ impl Import<'_> {
     }
 }
 
-fn counted(state: &State) -> String {
+fn progress_text(state: &ImportState) -> String {
     format!("{} contacts made, {} lines refused", state.made, state.refused)
 }
 
 /// Returns the reason why the server refused a contact, if it did.
-fn refusal(row: &Value) -> Option<LineRefusal> {
+fn server_refusal(row: &Value) -> Option<LineRefusal> {
     let message = row["error"]["message"].as_str()?;
     // A message about a field starts with its name.
     let named = message.strip_prefix('`').and_then(|rest| rest.split_once('`'));
@@ -257,4 +255,42 @@ fn refusal(row: &Value) -> Option<LineRefusal> {
         (None, Some(409)) => LineRefusal::new("phone", message),
         (None, _) => LineRefusal::new("", message),
     })
+}
+
+/// Reports the phones that would be sent in another form, and the lines that would be refused.
+///
+/// Nothing is sent.
+pub(super) fn check_file(file: &Path, country: Option<Country>) -> Result<(), ImportError> {
+    let mut lines = Lines::open(file, None, country)?;
+    let (mut good, mut refused) = (0_u64, 0_u64);
+    while let Some(line) = lines.next()? {
+        match (line.contact, line.rewritten) {
+            (Ok(contact), written) => {
+                good += 1;
+                if let Some(written) = written {
+                    report(&describe_phone(line.number, &written, &contact));
+                }
+            }
+            (Err(refusal), _) => {
+                refused += 1;
+                report(&describe_refusal(line.number, &refusal));
+            }
+        }
+    }
+    report(&format!("{good} contacts would be sent, {refused} lines refused"));
+    if refused == 0 { Ok(()) } else { Err(ImportError::Refused { refused }) }
+}
+
+/// Describes a phone that is sent in another form than it is written.
+fn describe_phone(line: u64, written: &str, contact: &Value) -> String {
+    let sent = contact["phone"].as_str().unwrap_or_default();
+    format!("line {line}: phone: {written} is sent as {sent}")
+}
+
+/// Describes a refused line.
+fn describe_refusal(line: u64, refusal: &LineRefusal) -> String {
+    match refusal.field.as_str() {
+        "" => format!("line {line}: {}", refusal.reason),
+        field => format!("line {line}: {field}: {}", refusal.reason),
+    }
 }

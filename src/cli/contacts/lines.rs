@@ -11,8 +11,7 @@ use csv::{ByteRecord, Position, StringRecord};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::columns::{Columns, LineRefusal};
-use super::error::ImportError;
+use super::columns::{Columns, ImportError, LineRefusal};
 use super::phones::Country;
 
 /// The maximum length of a line in bytes. A longer one probably has an unclosed quote.
@@ -32,7 +31,7 @@ pub(super) struct Lines {
 }
 
 /// A line: its number, and its contact or the reason for its refusal.
-pub(super) struct Line {
+pub(super) struct ImportLine {
     pub(super) number: u64,
     pub(super) contact: Result<Value, LineRefusal>,
     /// Its phone as the file has it, if the contact's is another text.
@@ -71,7 +70,7 @@ impl Lines {
     }
 
     /// Reads the next line.
-    pub(super) fn next(&mut self) -> Result<Option<Line>, ImportError> {
+    pub(super) fn next(&mut self) -> Result<Option<ImportLine>, ImportError> {
         self.seen.borrow_mut().bytes = 0;
         let is_line = self.reader.read_byte_record(&mut self.line);
         if !is_line.map_err(|error| ImportError::csv(&self.path, &error))? {
@@ -85,13 +84,13 @@ impl Lines {
         let text = StringRecord::from_byte_record(self.line.clone());
         let Ok(text) = text else {
             let contact = Err(LineRefusal::new("", "it is not UTF-8"));
-            return Ok(Some(Line { number, contact, rewritten: None }));
+            return Ok(Some(ImportLine { number, contact, rewritten: None }));
         };
         let contact = self.columns.contact(&text, self.country);
         let sent = contact.as_ref().ok().and_then(|contact| contact["phone"].as_str());
         let written = self.columns.phone(&text);
         let rewritten = sent.filter(|sent| *sent != written).map(|_| written.to_owned());
-        Ok(Some(Line { number, contact, rewritten }))
+        Ok(Some(ImportLine { number, contact, rewritten }))
     }
 }
 
@@ -150,7 +149,7 @@ impl Seek for BoundedReader {
 }
 
 /// Returns the SHA-256 of a file, in hexadecimal, and its size.
-pub(super) fn hash(path: &Path) -> Result<(String, u64), ImportError> {
+pub(super) fn file_hash(path: &Path) -> Result<(String, u64), ImportError> {
     let io = |source| ImportError::io(path, source);
     let mut file = File::open(path).map_err(io)?;
     let (mut hash, mut size) = (Sha256::new(), 0);

@@ -1,14 +1,11 @@
 //! `postrider contacts`: imports contacts from CSV files and exports them.
 
-mod check;
-mod columns;
-pub(super) mod error;
+pub(super) mod columns;
 mod export;
+mod files;
 mod import;
 mod lines;
 mod phones;
-mod refused;
-mod state;
 
 use std::path::PathBuf;
 
@@ -91,15 +88,17 @@ pub(crate) enum ContactsCommand {
 /// Runs `postrider contacts`.
 pub(crate) async fn run(args: ContactsArgs) -> Result<(), CliError> {
     if let ContactsCommand::Import { file, country, check: true, .. } = &args.command {
-        return Ok(check::run(file, *country)?);
+        return Ok(import::check_file(file, *country)?);
     }
     let api = Api::new(&args.caller)?;
     let working = async {
         match args.command {
             ContactsCommand::Import { file, refused, country, check: _ } => {
-                import::run(&api, &file, refused.as_deref(), country).await
+                import::import_file(&api, &file, refused.as_deref(), country).await
             }
-            ContactsCommand::Export { file, raw } => export::run(&api, file.as_deref(), raw).await,
+            ContactsCommand::Export { file, raw } => {
+                export::export_contacts(&api, file.as_deref(), raw).await
+            }
         }
     };
     tokio::select! {

@@ -9,15 +9,17 @@ use std::sync::LazyLock;
 use postrider_actors::domain::Phone;
 
 /// The rules of each country, by its ISO 3166 code of two letters.
-static COUNTRIES: LazyLock<BTreeMap<&str, Rule>> = LazyLock::new(|| {
+static COUNTRIES: LazyLock<BTreeMap<&str, NumberingRule>> = LazyLock::new(|| {
     let rows = include_str!("../../ui/app/import/countries.json");
     let rows: BTreeMap<&str, &str> = serde_json::from_str(rows).unwrap_or_default();
-    rows.into_iter().filter_map(|(country, row)| Some((country, Rule::parse(row)?))).collect()
+    rows.into_iter()
+        .filter_map(|(country, row)| Some((country, NumberingRule::parse(row)?)))
+        .collect()
 });
 
 /// The rules by which the numbers of a country are written.
 #[derive(Debug)]
-struct Rule {
+struct NumberingRule {
     code: &'static str,
     /// The prefixes that are dialled before a national number and are not part of it.
     trunks: Vec<&'static str>,
@@ -29,7 +31,7 @@ struct Rule {
     first: &'static str,
 }
 
-impl Rule {
+impl NumberingRule {
     fn parse(row: &'static str) -> Option<Self> {
         let mut parts = row.split(' ');
         let (code, trunks, lengths) = (parts.next()?, parts.next()?, parts.next()?);
@@ -114,8 +116,8 @@ pub(super) enum Unread {
 }
 
 /// Reads a phone as it is written. `country` is that of a national number.
-pub(super) fn read(written: &str, country: Option<Country>) -> Result<Phone, Unread> {
-    let text = plain(written)?;
+pub(super) fn parse_phone(written: &str, country: Option<Country>) -> Result<Phone, Unread> {
+    let text = plain_digits(written)?;
     if let Ok(phone) = text.parse() {
         return Ok(phone);
     }
@@ -130,7 +132,8 @@ pub(super) fn read(written: &str, country: Option<Country>) -> Result<Phone, Unr
     if out == "*" && digits.starts_with("00") {
         return Err(Unread::Unclear);
     }
-    let found = if digits.starts_with('+') { Some(number) } else { abroad(number, out) };
+    let found =
+        if digits.starts_with('+') { Some(number) } else { without_exit_prefix(number, out) };
     let found = match (found, rule) {
         (Some(rest), _) => without_inner_zero(&text, &digits, rest),
         (None, _) if digits.starts_with("00") => return Err(Unread::Phone),
@@ -141,7 +144,7 @@ pub(super) fn read(written: &str, country: Option<Country>) -> Result<Phone, Unr
 }
 
 /// Returns the digits after the prefix for a calling code, if the number starts with that prefix.
-fn abroad<'a>(digits: &'a str, out: &str) -> Option<&'a str> {
+fn without_exit_prefix<'a>(digits: &'a str, out: &str) -> Option<&'a str> {
     let own = digits.strip_prefix(out).filter(|rest| !rest.starts_with('0'));
     let rest = own.or_else(|| digits.strip_prefix("00"))?;
     // No number of calling code 1 continues with 0 or 1: another country dials this first.
@@ -178,13 +181,13 @@ fn without_signs(text: &str) -> String {
 }
 
 /// Converts a text to ASCII digits, without invisible marks and the additions of spreadsheets.
-fn plain(written: &str) -> Result<String, Unread> {
-    let seen: String = written.chars().filter(|it| !is_unseen(*it)).map(ascii).collect();
+fn plain_digits(written: &str) -> Result<String, Unread> {
+    let seen: String = written.chars().filter(|it| !is_unseen(*it)).map(ascii_char).collect();
     let text = seen.trim().trim_start_matches(['\'', '\u{2019}']).trim();
     let scheme = text.get(..4).filter(|it| it.eq_ignore_ascii_case("tel:"));
     let text = scheme.map_or(text, |it| &text[it.len()..]).trim();
     if let Some((mantissa, power)) = text.split_once(['e', 'E']) {
-        return unfolded(mantissa, power);
+        return expand_exponent(mantissa, power);
     }
     let whole = text.split_once(['.', ',']).filter(|(whole, decimals)| {
         let digits = whole.strip_prefix('+').unwrap_or(whole);
@@ -199,7 +202,7 @@ fn plain(written: &str) -> Result<String, Unread> {
 /// Returns the digits of `1.5550123456E+10`.
 ///
 /// With fewer digits than the power, a spreadsheet has dropped the rest.
-fn unfolded(mantissa: &str, power: &str) -> Result<String, Unread> {
+fn expand_exponent(mantissa: &str, power: &str) -> Result<String, Unread> {
     let all_digits = |text: &str| text.bytes().all(|it| it.is_ascii_digit());
     let power = power.strip_prefix('+').unwrap_or(power);
     let unsigned = mantissa.strip_prefix('+').unwrap_or(mantissa);
@@ -225,7 +228,7 @@ const fn is_unseen(it: char) -> bool {
 }
 
 /// Converts Arabic, Persian and wide digits, and the wide plus.
-fn ascii(it: char) -> char {
+fn ascii_char(it: char) -> char {
     match it {
         '\u{660}'..='\u{669}' | '\u{6f0}'..='\u{6f9}' | '\u{ff10}'..='\u{ff19}' => {
             char::from_digit(u32::from(it) & 15, 10).unwrap_or(it)
@@ -259,7 +262,7 @@ mod tests {
     #[test]
     fn each_phone_of_the_table_is_read_as_the_dashboard_reads_it() {
         for Case { text, country, phone, reason } in cases() {
-            let found = match read(&text, country.parse().ok()) {
+            let found = match parse_phone(&text, country.parse().ok()) {
                 Ok(phone) => phone.to_string(),
                 Err(why) => format!("{why:?}").to_lowercase(),
             };
@@ -283,9 +286,9 @@ mod tests {
             let text = edited(&texts, &script[..script.len().min(SCRIPT_BYTES_MAX)]);
             let text = String::from_utf8_lossy(&text);
             for country in [None, Some(Country("DE")), Some(Country("US"))] {
-                let Ok(phone) = read(&text, country) else { continue };
+                let Ok(phone) = parse_phone(&text, country) else { continue };
                 // A phone that was read is read again without a change.
-                assert_eq!(read(&phone.to_string(), country), Ok(phone), "{text:?}");
+                assert_eq!(parse_phone(&phone.to_string(), country), Ok(phone), "{text:?}");
             }
         });
     }

@@ -1,20 +1,17 @@
 //! `postrider export`, `import`, `backup` and `restore`: copies of all data.
 
-mod backup;
-mod cluster;
-pub(super) mod contents;
 mod export;
-mod report;
+mod import;
+pub(super) mod report;
 mod source;
-mod target;
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::error::CliError;
+use import::TargetArgs;
 use source::SourceArgs;
-use target::TargetArgs;
 
 /// Arguments of `postrider export`.
 #[derive(Debug, Args)]
@@ -89,8 +86,9 @@ pub(crate) struct RestoreArgs {
 /// Runs `postrider export`.
 pub(crate) async fn export(args: ExportArgs) -> Result<(), CliError> {
     let as_json = args.source.json();
-    let done = blocking(move || export::run(&args.to, args.media.as_deref(), &args.source)).await;
-    report::show(as_json, done)
+    let done =
+        blocking(move || export::write_export(&args.to, args.media.as_deref(), &args.source)).await;
+    report::show_report(as_json, done)
 }
 
 /// Runs `postrider import`.
@@ -99,26 +97,27 @@ pub(crate) async fn import(args: ImportArgs) -> Result<(), CliError> {
     let done = match data_dir {
         Some(dir) => {
             let target = TargetArgs::new(dir, config, json);
-            blocking(move || target::import(&from, media.as_deref(), &target)).await
+            blocking(move || import::import_archive(&from, media.as_deref(), &target)).await
         }
-        None => cluster::import(&from, media.as_deref(), config.as_deref()).await,
+        None => import::import_to_cluster(&from, media.as_deref(), config.as_deref()).await,
     };
-    report::show(json, done)
+    report::show_report(json, done)
 }
 
 /// Runs `postrider backup`.
 pub(crate) async fn backup(args: BackupArgs) -> Result<(), CliError> {
     let as_json = args.source.json();
-    let done = blocking(move || backup::run(&args.to, &args.source)).await;
-    report::show(as_json, done)
+    let done = blocking(move || export::write_backup(&args.to, &args.source)).await;
+    report::show_report(as_json, done)
 }
 
 /// Runs `postrider restore`.
 pub(crate) async fn restore(args: RestoreArgs) -> Result<(), CliError> {
     let as_json = args.target.json();
-    let done =
-        blocking(move || target::restore(&args.from, args.position, args.held, &args.target));
-    report::show(as_json, done.await)
+    let done = blocking(move || {
+        import::restore_backup(&args.from, args.position, args.held, &args.target)
+    });
+    report::show_report(as_json, done.await)
 }
 
 /// Runs an operation on files on a thread that may block.

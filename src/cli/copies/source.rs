@@ -12,10 +12,9 @@ use reqwest::{Method, Response};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
-use crate::cli::client::{Client, innermost};
+use crate::cli::client::{AdminClient, innermost_cause};
 use crate::cli::error::CliError;
-use crate::cli::remote::Remote;
-use crate::cli::server_args::{ServerArgs, address};
+use crate::cli::server_args::{Remote, ServerArgs, address};
 
 /// Names the source.
 #[derive(Args)]
@@ -48,9 +47,9 @@ impl std::fmt::Debug for SourceArgs {
 }
 
 /// The source of a copy.
-pub(super) enum Source {
+pub(super) enum CopySource {
     Stopped(Box<StoppedData>),
-    Running(Client, Handle),
+    Running(AdminClient, Handle),
 }
 
 impl SourceArgs {
@@ -59,9 +58,9 @@ impl SourceArgs {
     }
 
     /// Opens the directory, or finds the token of the server. Must run within a runtime.
-    pub(super) fn open(&self) -> Result<Source, CliError> {
+    pub(super) fn open(&self) -> Result<CopySource, CliError> {
         match (&self.data_dir, &self.server) {
-            (Some(dir), _) => Ok(Source::Stopped(Box::new(StoppedData::open(dir)?))),
+            (Some(dir), _) => Ok(CopySource::Stopped(Box::new(StoppedData::open(dir)?))),
             (None, server) => {
                 let server = match server {
                     Some(server) => ServerArgs::of(server.clone()),
@@ -74,19 +73,19 @@ impl SourceArgs {
                     data_dir: None,
                     json: self.json,
                 };
-                Ok(Source::Running(Client::new(&remote)?, Handle::current()))
+                Ok(CopySource::Running(AdminClient::new(&remote)?, Handle::current()))
             }
         }
     }
 }
 
-impl Source {
+impl CopySource {
     /// Fails unless an archive has room beside `file`.
     ///
     /// The size of an archive of a running server is known only after its transfer.
     pub(super) fn check_space_for_archive(&self, file: &Path) -> Result<(), CopyError> {
         match self {
-            Self::Stopped(data) => check_space(folder(file), data.source().archive_bytes()?),
+            Self::Stopped(data) => check_space(parent_folder(file), data.source().archive_bytes()?),
             Self::Running(..) => Ok(()),
         }
     }
@@ -98,7 +97,9 @@ impl Source {
         after: Position,
     ) -> Result<(), CopyError> {
         match self {
-            Self::Stopped(data) => check_space(folder(file), data.source().log_bytes(after)?),
+            Self::Stopped(data) => {
+                check_space(parent_folder(file), data.source().log_bytes(after)?)
+            }
             Self::Running(..) => Ok(()),
         }
     }
@@ -129,7 +130,7 @@ impl Source {
         out: &mut dyn Write,
     ) -> Result<(), CopyError> {
         match self {
-            Self::Stopped(data) if data.source().log_id() != log => Err(other_log()),
+            Self::Stopped(data) if data.source().log_id() != log => Err(other_log_error()),
             Self::Stopped(data) => data.source().write_log(after, out).map(drop),
             Self::Running(client, runtime) => {
                 let log: String = log.0.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -140,7 +141,7 @@ impl Source {
     }
 }
 
-impl Contents for Source {
+impl Contents for CopySource {
     fn all(&self) -> Result<Vec<BlobHash>, CopyError> {
         let (client, runtime) = match self {
             Self::Stopped(data) => return data.contents().all(),
@@ -160,56 +161,56 @@ impl Contents for Source {
     fn copy(&self, hash: &BlobHash, out: &mut dyn Write) -> Result<bool, CopyError> {
         match self {
             Self::Stopped(data) => data.contents().copy(hash, out),
-            Self::Running(client, runtime) => runtime.block_on(fetch_file(client, hash, out)),
+            Self::Running(client, runtime) => runtime.block_on(fetch_content(client, hash, out)),
         }
     }
 }
 
 /// Returns the directory of a file that is to be made.
-fn folder(file: &Path) -> &Path {
+fn parent_folder(file: &Path) -> &Path {
     match file.parent() {
         Some(dir) if dir != Path::new("") => dir,
         _ => Path::new("."),
     }
 }
 
-fn other_log() -> CopyError {
+fn other_log_error() -> CopyError {
     let what = "the backup is of another log: a directory that was imported or restored has a new \
                 one; give it a place of its own";
     CopyError::NotEmpty(what.into())
 }
 
 /// Writes the body of an answer.
-async fn fetch(client: &Client, path: &str, out: &mut dyn Write) -> Result<(), CopyError> {
-    let response = ask(client, path).await?;
-    pour(response, &mut 0, out).await?.map_err(broken)
+async fn fetch(client: &AdminClient, path: &str, out: &mut dyn Write) -> Result<(), CopyError> {
+    let response = request(client, path).await?;
+    copy_body(response, &mut 0, out).await?.map_err(read_error)
 }
 
 /// Writes the content of a file. Returns whether it exists.
 ///
 /// A content whose answer breaks off twice is damaged. The server breaks off at unreadable data,
 /// and reports no cause.
-async fn fetch_file(
-    client: &Client,
+async fn fetch_content(
+    client: &AdminClient,
     hash: &BlobHash,
     out: &mut dyn Write,
 ) -> Result<bool, CopyError> {
     let path = format!("/archive/files/{hash}");
     let mut written = 0;
     for _ in 0..2 {
-        let response = match ask(client, &path).await {
+        let response = match request(client, &path).await {
             Err(CopyError::Lost(_)) => return Ok(false),
             asked => asked?,
         };
-        if pour(response, &mut written, out).await?.is_ok() {
+        if copy_body(response, &mut written, out).await?.is_ok() {
             return Ok(true);
         }
     }
     Err(CopyError::Damaged(format!("{hash}: the server's answer breaks off")))
 }
 
-async fn ask(client: &Client, path: &str) -> Result<Response, CopyError> {
-    let response = client.request(Method::GET, path).send().await.map_err(broken)?;
+async fn request(client: &AdminClient, path: &str) -> Result<Response, CopyError> {
+    let response = client.request(Method::GET, path).send().await.map_err(read_error)?;
     let status = response.status();
     if status.is_success() {
         return Ok(response);
@@ -218,7 +219,7 @@ async fn ask(client: &Client, path: &str) -> Result<Response, CopyError> {
     let message = answer["message"].as_str().unwrap_or("no answer of Postrider's");
     let message = format!("the server answers {}: {message}", status.as_u16());
     Err(match answer["reason"].as_str() {
-        Some("other_log") => other_log(),
+        Some("other_log") => other_log_error(),
         Some("trimmed") => CopyError::Trimmed(message),
         Some("ahead" | "no_such_file" | "no_files") => CopyError::Lost(message),
         Some("unreadable_file") => CopyError::Damaged(message),
@@ -229,7 +230,7 @@ async fn ask(client: &Client, path: &str) -> Result<Response, CopyError> {
 /// Writes a body except for its first `written` bytes, and counts the bytes.
 ///
 /// Returns the error if the body breaks off.
-async fn pour(
+async fn copy_body(
     mut response: Response,
     written: &mut u64,
     out: &mut dyn Write,
@@ -249,6 +250,6 @@ async fn pour(
     }
 }
 
-fn broken(error: reqwest::Error) -> CopyError {
-    CopyError::Io(format!("the server cannot be read: {}", innermost(&error)))
+fn read_error(error: reqwest::Error) -> CopyError {
+    CopyError::Io(format!("the server cannot be read: {}", innermost_cause(&error)))
 }

@@ -8,12 +8,12 @@ use postrider::RunningServer;
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::cli::client::{http, send};
+use crate::cli::client::{http_client, send};
 use crate::cli::error::CliError;
 
 /// The interval between two polls for an expected result, and the maximum number of polls.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-const LOOKS: usize = 3000;
+const POLL_EVERY: Duration = Duration::from_millis(20);
+const POLLS_MAX: usize = 3000;
 
 /// Calls the API with the key of the demo workspace, and below `/admin/v1` with the admin token.
 pub(super) struct DemoClient {
@@ -26,7 +26,7 @@ pub(super) struct DemoClient {
 impl DemoClient {
     pub(super) fn of(server: &RunningServer) -> Result<Self, CliError> {
         let address = format!("http://{}", server.address());
-        let http = http(&address)?;
+        let http = http_client(&address)?;
         let key = server.demo_key().unwrap_or_default().to_owned();
         Ok(Self { http, server: address, key, token: String::new() })
     }
@@ -73,11 +73,11 @@ impl DemoClient {
         path: &str,
         found: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, CliError> {
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS_MAX {
             if let Some(found) = found(&self.get(path).await?) {
                 return Ok(found);
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
         Err(self.unexpected(&format!("{path} does not come to what was done")))
     }

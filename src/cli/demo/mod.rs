@@ -43,7 +43,7 @@ pub(crate) struct DemoArgs {
 }
 
 /// The place of a demo's data.
-enum Place {
+enum DataPlace {
     Temporary(TempDir),
     Kept(PathBuf),
 }
@@ -51,21 +51,21 @@ enum Place {
 /// Runs the demo. It leaves nothing behind that was not requested, even when it is interrupted.
 pub(crate) async fn run(args: &DemoArgs) -> Result<(), CliError> {
     let mut signals = Signals::new()?;
-    let place = Place::of(args)?;
+    let place = DataPlace::of(args)?;
     let settings = settings(args, place.path());
     logging::start(&settings.log);
     let server = Server::start(settings).await?;
     let shown = tokio::select! {
-        shown = show(&server, place.path(), args) => shown,
+        shown = show_demo(&server, place.path(), args) => shown,
         () = signals.next() => Err(CliError::Interrupted),
     };
     // A served demo ends with a signal.
     let shown = match shown {
-        Ok(Shown::Served(_receiver)) => tokio::select! {
+        Ok(DemoOutcome::Served(_receiver)) => tokio::select! {
             () = signals.next() => Ok(()),
             () = server.engine().ended() => Err(CliError::EngineEnded),
         },
-        Ok(Shown::Toured) => Ok(()),
+        Ok(DemoOutcome::Toured) => Ok(()),
         Err(error) => Err(error),
     };
     let stopped = server.shutdown().await;
@@ -75,28 +75,32 @@ pub(crate) async fn run(args: &DemoArgs) -> Result<(), CliError> {
 }
 
 /// The result of a demo.
-enum Shown {
+enum DemoOutcome {
     Toured,
     /// The endpoint of a webhook answers as long as this value lives.
-    Served(history::Receiver),
+    Served(history::WebhookReceiver),
 }
 
-async fn show(server: &RunningServer, path: &Path, args: &DemoArgs) -> Result<Shown, CliError> {
+async fn show_demo(
+    server: &RunningServer,
+    path: &Path,
+    args: &DemoArgs,
+) -> Result<DemoOutcome, CliError> {
     if !args.keep {
-        tour::tour(server, path, args.recipients).await?;
-        return Ok(Shown::Toured);
+        tour::show_tour(server, path, args.recipients).await?;
+        return Ok(DemoOutcome::Toured);
     }
-    let receiver = history::make(server, path).await?;
+    let receiver = history::make_history(server, path).await?;
     print(&format!("\n{}", server.banner()))?;
     let end = match &args.data_dir {
         None => "goes then".to_owned(),
         Some(path) => format!("stays: `postrider --data-dir {}` serves it again", path.display()),
     };
     print(&format!("\nCtrl-C stops the server; its data {end}.\n"))?;
-    Ok(Shown::Served(receiver))
+    Ok(DemoOutcome::Served(receiver))
 }
 
-impl Place {
+impl DataPlace {
     fn of(args: &DemoArgs) -> Result<Self, CliError> {
         let Some(path) = &args.data_dir else {
             let made = tempfile::Builder::new().prefix("postrider-demo-").tempdir();

@@ -9,14 +9,14 @@ use serde_json::json;
 
 use super::client::{DemoClient, print, text};
 use crate::cli::error::CliError;
-use crate::cli::progress::Progress;
+use crate::cli::output::CommandProgress;
 
 /// The interval between two polls of the server.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 const PHONE: &str = "+15550123456";
 
 /// Shows a code and a broadcast.
-pub(super) async fn tour(
+pub(super) async fn show_tour(
     server: &RunningServer,
     directory: &Path,
     recipients: u32,
@@ -32,12 +32,12 @@ pub(super) async fn tour(
     if cfg!(debug_assertions) {
         print("This is a debug build: `cargo run --release -- demo` is many times faster.\n")?;
     }
-    password(&api).await?;
-    broadcast(&api, recipients).await
+    show_password(&api).await?;
+    show_broadcast(&api, recipients).await
 }
 
 /// Sends a one-time password, reads it in the sandbox, and verifies it.
-async fn password(api: &DemoClient) -> Result<(), CliError> {
+async fn show_password(api: &DemoClient) -> Result<(), CliError> {
     print("\nA one-time password\n")?;
     let watch = Stopwatch::start();
     let sent = api.post("/otp/send", &json!({ "phone": PHONE })).await?;
@@ -59,8 +59,8 @@ async fn password(api: &DemoClient) -> Result<(), CliError> {
 }
 
 /// Sends a broadcast and shows its progress.
-async fn broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliError> {
-    print(&format!("\nA broadcast to {} recipients\n", grouped(recipients.into())))?;
+async fn show_broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliError> {
+    print(&format!("\nA broadcast to {} recipients\n", with_commas(recipients.into())))?;
     let phones: Vec<_> = (0..recipients).map(|number| format!("+1555{number:07}")).collect();
     let new = json!({
         "name": "Demo", "template_name": "spring_sale", "recipients": phones,
@@ -70,7 +70,7 @@ async fn broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliError> {
     let seconds = watch.elapsed().as_secs_f64();
     print(&format!("   checked, made durable and answered in {seconds:.2} s\n"))?;
     let path = format!("/messaging/broadcasts/{}", text(&made["broadcast_id"]));
-    let mut progress = Progress::items(recipients.into());
+    let mut progress = CommandProgress::items(recipients.into());
     let done = loop {
         let now = api.get(&path).await?;
         let pending = now["counts"]["pending"].as_u64().unwrap_or_default();
@@ -85,7 +85,7 @@ async fn broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliError> {
     let mut counts = String::new();
     for (name, count) in done["counts"].as_object().into_iter().flatten() {
         if let Some(count) = count.as_u64().filter(|count| *count > 0) {
-            counts.push_str(&format!(" {} {name}", grouped(count)));
+            counts.push_str(&format!(" {} {name}", with_commas(count)));
         }
     }
     let rate = done["rate_per_second"].as_f64().unwrap_or_default();
@@ -94,7 +94,7 @@ async fn broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliError> {
          claimed on disk before it left\n",
         text(&done["status"]),
         f64::from(recipients) / rate.max(f64::MIN_POSITIVE),
-        grouped(rate as u64),
+        with_commas(rate as u64),
     ))?;
     print(
         "   (the sandbox is in this process and answers at once; a real channel takes its time,\n   \
@@ -108,7 +108,7 @@ fn milliseconds(watch: &Stopwatch) -> String {
 }
 
 /// Formats a number with commas between thousands.
-fn grouped(number: u64) -> String {
+fn with_commas(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn thousands_have_commas() {
         for (number, shown) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(number), shown);
+            assert_eq!(with_commas(number), shown);
         }
     }
 }

@@ -12,42 +12,42 @@ use crate::cli::error::CliError;
 const SLOW: u32 = 3;
 const STEADY: u32 = 400;
 
-pub(super) async fn of_day(api: &DemoClient, day: u32) -> Result<(), CliError> {
+pub(super) async fn make_day(api: &DemoClient, day: u32) -> Result<(), CliError> {
     match day {
-        1 => completed(api).await,
-        2 => cancelled(api).await,
-        3 => failed(api).await,
-        4 => loyalty(api).await,
+        1 => make_completed(api).await,
+        2 => make_cancelled(api).await,
+        3 => make_failed(api).await,
+        4 => make_loyalty(api).await,
         _ => Ok(()),
     }
 }
 
 /// Makes a paused broadcast, a scheduled one, and a running one.
-pub(super) async fn newest(api: &DemoClient) -> Result<(), CliError> {
-    rate(api, STEADY).await?;
+pub(super) async fn make_newest(api: &DemoClient) -> Result<(), CliError> {
+    set_rate(api, STEADY).await?;
     let paused =
         make(api, "Winter preview", &json!({ "recipients": phones(30_000, 1500) })).await?;
-    begun(api, &paused, 200).await?;
+    wait_for_sent(api, &paused, 200).await?;
     control(api, &paused, "pause").await?;
     let now = api.get("/sandbox/clock").await?;
     let later = later(text(&now["now"]), 5 * 24 * i64::from(HOUR));
     let at = later.ok_or_else(|| api.unexpected("the clock shows no time"))?;
     let audience = json!({ "recipients": phones(40_000, 250), "schedule_at": at });
     make(api, "New year's greetings", &audience).await?;
-    rate(api, SLOW).await?;
+    set_rate(api, SLOW).await?;
     make(api, "Spring sale", &json!({ "recipients": phones(50_000, 4000) })).await?;
     Ok(())
 }
 
 /// Makes a broadcast with failed and read messages, and a retry of the failed ones.
-async fn completed(api: &DemoClient) -> Result<(), CliError> {
+async fn make_completed(api: &DemoClient) -> Result<(), CliError> {
     let to = phones(10_000, 400);
     for phone in to.iter().step_by(37) {
         let script = json!({ "to": phone, "outcome": "failed", "error_code": 131026, "times": 1 });
         api.post("/sandbox/outcomes", &script).await?;
     }
     let id = make(api, "Autumn news", &json!({ "recipients": to })).await?;
-    over(api, &id).await?;
+    wait_for_end(api, &id).await?;
     let path = format!("/messaging/broadcasts/{id}/recipients?status=delivered&limit=120");
     let delivered = api.get(&path).await?;
     for row in delivered["data"].as_array().into_iter().flatten() {
@@ -55,21 +55,21 @@ async fn completed(api: &DemoClient) -> Result<(), CliError> {
         api.post("/sandbox/reports", &report).await?;
     }
     let again = control(api, &id, "retry").await?;
-    over(api, text(&again["broadcast_id"])).await
+    wait_for_end(api, text(&again["broadcast_id"])).await
 }
 
-async fn cancelled(api: &DemoClient) -> Result<(), CliError> {
-    rate(api, STEADY).await?;
+async fn make_cancelled(api: &DemoClient) -> Result<(), CliError> {
+    set_rate(api, STEADY).await?;
     let audience = json!({ "recipients": phones(20_000, 1200) });
     let id = make(api, "Sent to the wrong list", &audience).await?;
-    begun(api, &id, 100).await?;
+    wait_for_sent(api, &id, 100).await?;
     control(api, &id, "cancel").await?;
-    over(api, &id).await?;
-    rate(api, 0).await
+    wait_for_end(api, &id).await?;
+    set_rate(api, 0).await
 }
 
 /// Makes a broadcast whose template is refused before its time comes.
-async fn failed(api: &DemoClient) -> Result<(), CliError> {
+async fn make_failed(api: &DemoClient) -> Result<(), CliError> {
     let now = api.get("/sandbox/clock").await?;
     let at = later(text(&now["now"]), i64::from(HOUR));
     let at = at.ok_or_else(|| api.unexpected("the clock shows no time"))?;
@@ -79,11 +79,11 @@ async fn failed(api: &DemoClient) -> Result<(), CliError> {
     let refused = json!({ "status": "rejected" });
     administer(api, Method::PATCH, "/templates/black_friday/en", refused).await?;
     advance(api, 2 * HOUR).await?;
-    over(api, &id).await
+    wait_for_end(api, &id).await
 }
 
 /// Makes a broadcast to a segment, with the name of each contact.
-async fn loyalty(api: &DemoClient) -> Result<(), CliError> {
+async fn make_loyalty(api: &DemoClient) -> Result<(), CliError> {
     let segments = api.get("/segments?limit=50").await?;
     let newsletter = segments["data"].as_array().into_iter().flatten();
     let newsletter = newsletter.into_iter().find(|segment| segment["name"] == "Newsletter");
@@ -91,7 +91,7 @@ async fn loyalty(api: &DemoClient) -> Result<(), CliError> {
     let audience = json!({ "segment_id": id, "template_name": "loyalty_points",
         "variables_from": ["name", { "text": "120" }] });
     let id = make(api, "Points of the month", &audience).await?;
-    over(api, &id).await
+    wait_for_end(api, &id).await
 }
 
 /// Makes a broadcast of `spring_sale`, unless it names another template.
@@ -105,7 +105,7 @@ async fn make(api: &DemoClient, name: &str, more: &Value) -> Result<String, CliE
 }
 
 /// Waits until this number of messages was sent.
-async fn begun(api: &DemoClient, id: &str, sent: u64) -> Result<(), CliError> {
+async fn wait_for_sent(api: &DemoClient, id: &str, sent: u64) -> Result<(), CliError> {
     let has = |now: &Value| {
         let (pending, all) = (&now["counts"]["pending"], &now["total_recipients"]);
         (all.as_u64()?.saturating_sub(pending.as_u64()?) >= sent).then_some(())
@@ -113,7 +113,7 @@ async fn begun(api: &DemoClient, id: &str, sent: u64) -> Result<(), CliError> {
     api.wait(&format!("/messaging/broadcasts/{id}"), has).await
 }
 
-async fn over(api: &DemoClient, id: &str) -> Result<(), CliError> {
+async fn wait_for_end(api: &DemoClient, id: &str) -> Result<(), CliError> {
     let is = |now: &Value| {
         ["completed", "cancelled", "failed"].contains(&text(&now["status"])).then_some(())
     };
@@ -125,7 +125,7 @@ async fn control(api: &DemoClient, id: &str, what: &str) -> Result<Value, CliErr
 }
 
 /// Sets the messages per second of the workspace's number; 0 is no limit.
-async fn rate(api: &DemoClient, messages: u32) -> Result<(), CliError> {
+async fn set_rate(api: &DemoClient, messages: u32) -> Result<(), CliError> {
     let numbers = api.administer(Method::GET, "/workspaces/demo/numbers", None).await?;
     let path = format!("/numbers/{}", text(&numbers["data"][0]["id"]));
     let change = json!({ "messages_per_second": messages });

@@ -32,7 +32,7 @@ const NEWEST: [&str; 5] = [
 /// The number of the first contact that writes.
 const FROM: u32 = 100;
 
-pub(super) async fn of_day(
+pub(super) async fn make_day(
     api: &DemoClient,
     day: u32,
     people: &[String; 2],
@@ -49,12 +49,12 @@ pub(super) async fn of_day(
 }
 
 /// Makes a conversation whose reply window has little time left at the end.
-pub(super) async fn nearly_closed(api: &DemoClient) -> Result<(), CliError> {
+pub(super) async fn make_nearly_closed(api: &DemoClient) -> Result<(), CliError> {
     write(api, &phone(FROM + 40), "My parcel has not come yet. Can you look?").await?;
     Ok(())
 }
 
-pub(super) async fn newest(api: &DemoClient, people: &[String; 2]) -> Result<(), CliError> {
+pub(super) async fn make_newest(api: &DemoClient, people: &[String; 2]) -> Result<(), CliError> {
     let advertisement = json!({ "source_type": "ad", "source_id": "120208999",
         "headline": "Spring sale" });
     for (n, asked) in (0..).zip(NEWEST) {
@@ -64,7 +64,7 @@ pub(super) async fn newest(api: &DemoClient, people: &[String; 2]) -> Result<(),
             inbound["referral"] = advertisement.clone();
         }
         api.post("/sandbox/inbound", &inbound).await?;
-        let id = begun(api, &from).await?;
+        let id = wait_for_conversation(api, &from).await?;
         if n == 1 {
             update(api, &id, json!({ "assigned_to": people[1] })).await?;
             reply(api, &id, "Of course. Which size do you need?").await?;
@@ -89,11 +89,11 @@ pub(super) async fn newest(api: &DemoClient, people: &[String; 2]) -> Result<(),
 /// Makes a customer write; returns the conversation.
 async fn write(api: &DemoClient, from: &str, asked: &str) -> Result<String, CliError> {
     api.post("/sandbox/inbound", &json!({ "from": from, "text": asked })).await?;
-    begun(api, from).await
+    wait_for_conversation(api, from).await
 }
 
 /// Waits for the newest conversation to be this contact's.
-async fn begun(api: &DemoClient, from: &str) -> Result<String, CliError> {
+async fn wait_for_conversation(api: &DemoClient, from: &str) -> Result<String, CliError> {
     let theirs = |found: &Value| {
         let newest = found.pointer("/data/0")?;
         (newest.pointer("/contact/phone")?.as_str() == Some(from))

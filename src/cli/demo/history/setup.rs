@@ -2,10 +2,14 @@
 //!
 //! Each of them is a record of the audit log too.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
+use axum::Router;
+use axum::http::StatusCode;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use super::phone;
 use crate::cli::demo::client::{DemoClient, text};
@@ -58,15 +62,15 @@ const MEMBERS: [(&str, &str); 5] = [
 ];
 
 /// Makes the contents, and returns the ids of two people who answer customers.
-pub(super) async fn workspace(
+pub(super) async fn fill_workspace(
     api: &DemoClient,
     receiver: SocketAddr,
 ) -> Result<[String; 2], CliError> {
-    let [first, _, second, _, _] = members(api).await?;
-    keys(api).await?;
-    templates(api).await?;
-    contacts(api).await?;
-    webhooks(api, receiver).await?;
+    let [first, _, second, _, _] = make_members(api).await?;
+    make_keys(api).await?;
+    make_templates(api).await?;
+    make_contacts(api).await?;
+    make_webhooks(api, receiver).await?;
     let limits = json!({ "otp_per_workspace_hour": 500 });
     administer(api, Method::PUT, "/limits", limits).await?;
     administer(api, Method::POST, "/credits", json!({ "add": 250_000 })).await?;
@@ -85,7 +89,7 @@ pub(super) async fn administer(
     api.administer(method, &format!("{WORKSPACE}{path}"), Some(&body)).await
 }
 
-async fn members(api: &DemoClient) -> Result<[String; 5], CliError> {
+async fn make_members(api: &DemoClient) -> Result<[String; 5], CliError> {
     let mut ids = [const { String::new() }; 5];
     for (id, (email, role)) in ids.iter_mut().zip(MEMBERS) {
         let body = json!({ "email": email, "workspace": "demo", "role": role });
@@ -95,7 +99,7 @@ async fn members(api: &DemoClient) -> Result<[String; 5], CliError> {
     Ok(ids)
 }
 
-async fn keys(api: &DemoClient) -> Result<(), CliError> {
+async fn make_keys(api: &DemoClient) -> Result<(), CliError> {
     for (name, scopes) in [
         ("shop, production", json!(["messaging:send"])),
         ("nightly contacts import", json!(["contacts:read", "contacts:write"])),
@@ -111,7 +115,7 @@ async fn keys(api: &DemoClient) -> Result<(), CliError> {
     Ok(())
 }
 
-async fn templates(api: &DemoClient) -> Result<(), CliError> {
+async fn make_templates(api: &DemoClient) -> Result<(), CliError> {
     for (name, language, category, status, body) in [
         ("loyalty_points", "en", "marketing", "approved", "Hello {{1}}, you have {{2}} points 🎉"),
         ("order_update", "ar", "utility", "approved", "مرحبا {{1}}، طلبك {{2}} في الطريق."),
@@ -128,7 +132,7 @@ async fn templates(api: &DemoClient) -> Result<(), CliError> {
     Ok(())
 }
 
-async fn contacts(api: &DemoClient) -> Result<(), CliError> {
+async fn make_contacts(api: &DemoClient) -> Result<(), CliError> {
     let contacts: Vec<Value> = (0..CONTACTS).map(contact).collect();
     api.post("/contacts/batch", &json!({ "contacts": contacts })).await?;
     for (name, filter) in [
@@ -171,13 +175,13 @@ fn contact(n: u32) -> Value {
 /// Makes an endpoint that has begun to fail.
 ///
 /// It is still retried, while one that fails for days is disabled.
-pub(super) async fn failing_webhook(api: &DemoClient) -> Result<(), CliError> {
+pub(super) async fn add_failing_webhook(api: &DemoClient) -> Result<(), CliError> {
     let types = json!(["message.received", "otp.verified"]);
     api.post("/webhooks", &json!({ "url": "http://127.0.0.1:9/shop", "events": types })).await?;
     Ok(())
 }
 
-async fn webhooks(api: &DemoClient, receiver: SocketAddr) -> Result<(), CliError> {
+async fn make_webhooks(api: &DemoClient, receiver: SocketAddr) -> Result<(), CliError> {
     let new = |url: String, events: Value| json!({ "url": url, "events": events });
     let types = json!(["otp.verified", "otp.failed", "message.received", "broadcast.completed"]);
     api.post("/webhooks", &new(format!("http://{receiver}/hooks"), types)).await?;
@@ -190,4 +194,31 @@ async fn webhooks(api: &DemoClient, receiver: SocketAddr) -> Result<(), CliError
     let path = format!("/webhooks/{}", text(&made["id"]));
     api.call(Method::PATCH, &path, Some(&json!({ "enabled": false }))).await?;
     Ok(())
+}
+
+/// An endpoint that accepts the deliveries of webhooks until it is dropped: it answers 204.
+pub(in crate::cli::demo) struct WebhookReceiver {
+    pub(super) address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl WebhookReceiver {
+    pub(super) async fn start() -> Result<Self, CliError> {
+        let unbound = |source| CliError::Io { what: "cannot listen for webhooks", source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(unbound)?;
+        let address = listener.local_addr().map_err(unbound)?;
+        let router = Router::new().fallback(|| async { StatusCode::NO_CONTENT });
+        let task = tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                tracing::warn!(%error, "the endpoint of the demo's webhook has ended");
+            }
+        });
+        Ok(Self { address, task })
+    }
+}
+
+impl Drop for WebhookReceiver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }

@@ -1,14 +1,90 @@
-//! Fails writes that make no progress, so that a client that never reads is disconnected.
+//! The waits of one connection: hyper's timer, the pause of refusals, the timeout of writes.
 
+use std::future::{Future, pending};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::rt::{Read, ReadBufCursor, Write};
-use tokio::time::Sleep;
+use hyper::rt::{self, Read, ReadBufCursor, Timer, Write};
+use postrider_actors::LazyTimer;
+use postrider_actors::clock::deadline_in;
+use tokio::time::{Instant, Sleep};
+
+/// The delay of a further refusal.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(50);
+/// The minimum `Retry-After` of any refusal.
+const RETRY_AFTER_MIN: Duration = Duration::from_secs(1);
+
+/// The timer of one connection, in the form that hyper takes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HyperTimer(pub(crate) LazyTimer);
+
+impl Timer for HyperTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(Until { timer: self.0.clone(), deadline: deadline_in(duration) })
+    }
+
+    fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn rt::Sleep>> {
+        Box::pin(Until { timer: self.0.clone(), deadline: deadline.into() })
+    }
+
+    fn now(&self) -> std::time::Instant {
+        deadline_in(Duration::ZERO).into_std()
+    }
+}
+
+/// Resolves when its deadline has passed.
+struct Until {
+    timer: LazyTimer,
+    deadline: Instant,
+}
+
+impl Future for Until {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.timer.poll(context, self.deadline)
+    }
+}
+
+impl rt::Sleep for Until {}
+
+/// The time of the last refusal for overload on a connection that may retry too early.
+///
+/// A refusal for overload costs the server a whole request. Clients that retry immediately keep
+/// every thread busy with refusals. Admitted requests then wait behind them each time they have to
+/// run. So the first refusal is sent immediately, and a further one within the time of its
+/// `Retry-After` after a pause. The request itself never waits: its admission is decided when it
+/// comes.
+#[derive(Debug, Default)]
+pub(crate) struct RefusalPause(Mutex<Option<Instant>>);
+
+impl RefusalPause {
+    /// Waits until a refusal may be sent.
+    pub(crate) async fn wait(&self, timer: &LazyTimer) {
+        let since_last = self.refused().map(|last| last.elapsed());
+        if is_early(since_last) {
+            timer.within(REFUSAL_PAUSE, pending::<()>()).await;
+        }
+        *self.refused() = Some(deadline_in(Duration::ZERO));
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Option<Instant>> {
+        // No holder of the lock panics, so the value is intact.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns whether a refusal is delayed, given the time since the connection's last one.
+fn is_early(since_last: Option<Duration>) -> bool {
+    since_last.is_some_and(|since| since < RETRY_AFTER_MIN)
+}
 
 /// An I/O stream whose writes fail with [`io::ErrorKind::TimedOut`] after `wait` without progress.
+///
+/// So a client that never reads is disconnected.
 pub(crate) struct WriteTimeout<T> {
     io: T,
     wait: Duration,
@@ -86,9 +162,20 @@ impl<T: Write + Unpin> Write for WriteTimeout<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use hyper_util::rt::TokioIo;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[test]
+    fn only_who_asks_again_too_early_is_held_back() {
+        let since = |millis| Some(Duration::from_millis(millis));
+        for (since_last, is_held_back) in
+            [(None, false), (since(0), true), (since(999), true), (since(1000), false)]
+        {
+            assert_eq!(is_early(since_last), is_held_back, "{since_last:?}");
+        }
+    }
 
     #[tokio::test]
     async fn only_a_write_that_stands_still_fails() {

@@ -1,15 +1,14 @@
-//! `postrider import` and `restore`: makes a data directory from a copy.
+//! `postrider import` and `restore`: makes a data directory from a copy, or fills a cluster.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use postrider::CopyTarget;
 use postrider::settings::{Flags, Settings};
+use postrider::{ClusterImported, CopyTarget, import_into_cluster};
 use postrider_actors::copies::{CopyError, Made};
 use serde_json::json;
 
-use super::contents;
-use super::report::Report;
+use super::report::{self, CopyReport};
 use crate::cli::error::CliError;
 
 /// Names the directory.
@@ -44,7 +43,7 @@ impl TargetArgs {
 
     fn text(&self, made: &Made, target: &CopyTarget) -> String {
         let (dir, log) = (self.data_dir.display(), log_id(made));
-        let contents = contents::text(&made.contents);
+        let contents = report::contents_text(&made.contents);
         let made = format!("{dir}: position {}, log {log}\n", made.position);
         let hint = "put master.key of the old directory here before the server starts\n";
         let text = made + &contents;
@@ -57,11 +56,11 @@ fn log_id(made: &Made) -> String {
 }
 
 /// Restores the data of an archive.
-pub(super) fn import(
+pub(super) fn import_archive(
     from: &Path,
     media: Option<&Path>,
     args: &TargetArgs,
-) -> Result<Report, CliError> {
+) -> Result<CopyReport, CliError> {
     if let Some(dir) = media.filter(|dir| !dir.is_dir()) {
         return Err(CopyError::Io(format!("there is no directory {}", dir.display())).into());
     }
@@ -72,25 +71,61 @@ pub(super) fn import(
         "records": made.counts.records,
         "workspaces": made.counts.workspaces,
         "log_id": log_id(&made),
-        "media": contents::object(&made.contents),
+        "media": report::contents_object(&made.contents),
     });
-    Ok(Report { object, text: args.text(&made, &target) })
+    Ok(CopyReport { object, text: args.text(&made, &target) })
 }
 
 /// Restores the data of a backup.
-pub(super) fn restore(
+pub(super) fn restore_backup(
     from: &Path,
     position: Option<u64>,
     held: bool,
     args: &TargetArgs,
-) -> Result<Report, CliError> {
+) -> Result<CopyReport, CliError> {
     let target = args.open()?;
     let made = target.restore(from, position, held)?;
     let object = json!({
         "position": made.position.0,
         "held": held,
         "log_id": log_id(&made),
-        "media": contents::object(&made.contents),
+        "media": report::contents_object(&made.contents),
     });
-    Ok(Report { object, text: args.text(&made, &target) })
+    Ok(CopyReport { object, text: args.text(&made, &target) })
+}
+
+/// Imports the data of a single node into the cluster of the settings.
+pub(super) async fn import_to_cluster(
+    from: &Path,
+    media: Option<&Path>,
+    config: Option<&Path>,
+) -> Result<CopyReport, CliError> {
+    if let Some(dir) = media.filter(|dir| !dir.is_dir()) {
+        return Err(CopyError::Io(format!("there is no directory {}", dir.display())).into());
+    }
+    let settings = Settings::load(config, &Flags::default())?;
+    let imported = import_into_cluster(&settings, from, media).await?;
+    let ClusterImported { cluster, shards, records, workspaces, contents, left_out } = imported;
+    let lacks = match left_out {
+        0 => String::new(),
+        files => format!(
+            "WARNING: the contents of {files} media files were not there: --media DIR names where \
+             `export --media` has put them\n"
+        ),
+    };
+    let text = format!(
+        "the cluster {cluster} has {records} records of {workspaces} workspaces, in {shards} shards\n\
+         {}{lacks}its nodes may start now\n",
+        report::contents_text(&contents)
+    );
+    let mut media = report::contents_object(&contents);
+    media["left_out"] = json!(left_out);
+    let object = json!({
+        "cluster": cluster,
+        "shards": shards,
+        "records": records,
+        "workspaces": workspaces,
+        "media": media,
+    });
+    Ok(CopyReport { object, text })
 }

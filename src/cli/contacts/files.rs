@@ -1,18 +1,23 @@
-//! Stores the progress of an import in a file beside the imported one.
+//! The private files of an import or export: the state of an import, and its refused lines.
 
-use std::io::{ErrorKind, Write};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use postrider::csv_cell as cell;
 use postrider_actors::random;
 use serde::{Deserialize, Serialize};
 
-use super::error::ImportError;
+use super::columns::{ImportError, LineRefusal};
 use super::phones::Country;
-use crate::cli::files;
 
-/// The progress of an import.
+/// The mode of files with contacts.
+const MODE: u32 = 0o600;
+
+/// The progress of an import, which a file beside the imported one stores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct ImportState {
     /// The identifier of this import in its idempotency keys.
     pub(super) run: String,
     /// The SHA-256 of the file, in hexadecimal.
@@ -35,7 +40,7 @@ pub(super) struct State {
     pub(super) finished: bool,
 }
 
-impl State {
+impl ImportState {
     /// Makes the state of a new import.
     fn new(file: &str, key: &str, country: Option<Country>) -> Self {
         Self {
@@ -74,8 +79,8 @@ impl StateFile {
 
     /// Returns whether `path` is the imported file, the state file, or its temporary file.
     pub(super) fn is_in_use(&self, file: &Path, path: &Path) -> bool {
-        let path = absolute(path);
-        [file, &self.path, &self.new_path()].iter().any(|used| absolute(used) == path)
+        let path = canonical_path(path);
+        [file, &self.path, &self.new_path()].iter().any(|used| canonical_path(used) == path)
     }
 
     fn new_path(&self) -> PathBuf {
@@ -92,18 +97,18 @@ impl StateFile {
         file: &str,
         key: &str,
         country: Option<Country>,
-    ) -> Result<State, ImportError> {
+    ) -> Result<ImportState, ImportError> {
         let text = match std::fs::read(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let state = State::new(file, key, country);
+                let state = ImportState::new(file, key, country);
                 self.save(&state)?;
                 return Ok(state);
             }
             Err(source) => return Err(ImportError::io(&self.path, source)),
         };
         let odd = |_| ImportError::State { path: self.path.clone(), why: "it cannot be read" };
-        let state: State = serde_json::from_slice(&text).map_err(odd)?;
+        let state: ImportState = serde_json::from_slice(&text).map_err(odd)?;
         let other = |why| Err(ImportError::State { path: self.path.clone(), why });
         if state.key != key {
             return other("it was begun with another API key");
@@ -120,16 +125,16 @@ impl StateFile {
         if !state.finished {
             return other("the file has changed since it was begun");
         }
-        let state = State::new(file, key, country);
+        let state = ImportState::new(file, key, country);
         self.save(&state)?;
         Ok(state)
     }
 
     /// Saves the state atomically: a crash leaves either the old or the new state.
-    pub(super) fn save(&self, state: &State) -> Result<(), ImportError> {
+    pub(super) fn save(&self, state: &ImportState) -> Result<(), ImportError> {
         let io = |source| ImportError::io(&self.path, source);
         let new = self.new_path();
-        let mut file = files::create(&new).map_err(io)?;
+        let mut file = create_private(&new).map_err(io)?;
         // A struct of texts and numbers always has a JSON form.
         let json = serde_json::to_vec_pretty(state).unwrap_or_default();
         file.write_all(&json).and_then(|()| file.sync_all()).map_err(io)?;
@@ -138,7 +143,7 @@ impl StateFile {
 }
 
 /// Returns the absolute path, without symbolic links, of a file that may not exist yet.
-fn absolute(path: &Path) -> PathBuf {
+fn canonical_path(path: &Path) -> PathBuf {
     let there = path.canonicalize();
     let of_name = || {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -146,6 +151,74 @@ fn absolute(path: &Path) -> PathBuf {
         Some(parent.join(path.file_name()?))
     };
     there.ok().or_else(of_name).unwrap_or_else(|| path.to_owned())
+}
+
+/// The report file, which only grows by whole batches.
+pub(super) struct RefusedFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl RefusedFile {
+    /// Opens the file and truncates it to `bytes`. Later rows belong to a batch that is sent again.
+    pub(super) fn open(path: &Path, bytes: u64) -> Result<Self, ImportError> {
+        let io = |source| ImportError::io(path, source);
+        let file = open_private(path).map_err(io)?;
+        let mut refused = Self { path: path.to_owned(), file };
+        let kept = if refused.len()? < bytes { 0 } else { bytes };
+        refused.file.set_len(kept).map_err(io)?;
+        if kept == 0 {
+            refused.write(&[["line", "field", "reason"].map(str::to_owned)])?;
+        }
+        Ok(refused)
+    }
+
+    /// Appends lines durably and returns the new length in bytes.
+    pub(super) fn add(&mut self, refused: &[(u64, LineRefusal)]) -> Result<u64, ImportError> {
+        let row = |(line, refusal): &(u64, LineRefusal)| {
+            let text = |text: &str| cell::text(text).into_owned();
+            [line.to_string(), text(&refusal.field), text(&refusal.reason)]
+        };
+        self.write(&refused.iter().map(row).collect::<Vec<_>>())
+    }
+
+    fn write(&mut self, rows: &[[String; 3]]) -> Result<u64, ImportError> {
+        use std::io::{Seek, SeekFrom};
+        let io = |source| ImportError::io(&self.path, source);
+        self.file.seek(SeekFrom::End(0)).map_err(io)?;
+        let mut writer = csv::Writer::from_writer(&self.file);
+        for row in rows {
+            writer.write_record(row).map_err(|error| ImportError::csv(&self.path, &error))?;
+        }
+        writer.flush().map_err(io)?;
+        drop(writer);
+        self.file.sync_data().map_err(io)?;
+        self.len()
+    }
+
+    fn len(&self) -> Result<u64, ImportError> {
+        let metadata = self.file.metadata();
+        metadata.map(|data| data.len()).map_err(|source| ImportError::io(&self.path, source))
+    }
+}
+
+/// Creates an empty file with mode 0600, or empties an existing one and closes it to others.
+pub(super) fn create_private(path: &Path) -> io::Result<File> {
+    open_with_mode(path, OpenOptions::new().truncate(true))
+}
+
+/// Opens or creates a file of mode 0600 without emptying it.
+fn open_private(path: &Path) -> io::Result<File> {
+    open_with_mode(path, OpenOptions::new().truncate(false))
+}
+
+fn open_with_mode(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.create(true).write(true).mode(MODE).open(path)?;
+    // The mode above is for new files only. A device or pipe keeps its own.
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(MODE))?;
+    }
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -1,15 +1,19 @@
-//! Reads secrets of the command line from a file, standard input or the environment.
+//! Reads what a command takes from files, standard input or the environment: secrets and JSON.
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use postrider::settings::Secret;
+use serde_json::Value;
 
 /// The maximum number of bytes of a secret.
-const BYTES_MAX: u64 = 4096;
+const SECRET_BYTES_MAX: u64 = 4096;
+
+/// The maximum number of bytes of JSON: fifty languages of the longest texts are less.
+const JSON_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// The possible sources of a secret.
-pub(super) struct Source<'a> {
+pub(super) struct SecretSource<'a> {
     /// The name of its flag, such as `token`. The flag for a file is `<name>-file`.
     pub(super) flag: &'static str,
     /// The value of the flag: the secret itself, or `-` for standard input.
@@ -34,7 +38,7 @@ pub(crate) enum SecretError {
 }
 
 /// Checks a secret, and trims white space around it. `from` names its source.
-fn checked(text: &str, from: impl FnOnce() -> String) -> Result<Secret, SecretError> {
+fn checked_secret(text: &str, from: impl FnOnce() -> String) -> Result<Secret, SecretError> {
     let text = text.trim();
     match text.bytes().all(|byte| byte.is_ascii_graphic()) {
         true => Ok(Secret::new(text)),
@@ -42,25 +46,25 @@ fn checked(text: &str, from: impl FnOnce() -> String) -> Result<Secret, SecretEr
     }
 }
 
-impl Source<'_> {
+impl SecretSource<'_> {
     /// Returns the secret, or `None` when no source has it.
     pub(super) fn read(&self) -> Result<Option<Secret>, SecretError> {
         match (self.given, self.file) {
             (Some("-"), _) => self.standard_input().map(Some),
             (Some(bare), _) => {
                 self.warn();
-                checked(bare, || format!("--{}", self.flag)).map(Some)
+                checked_secret(bare, || format!("--{}", self.flag)).map(Some)
             }
             (None, Some(path)) => {
                 let text = std::fs::read_to_string(path)
                     .map_err(|source| SecretError::File { path: path.to_owned(), source })?;
                 let line = text.lines().next().unwrap_or_default();
-                checked(line, || path.display().to_string()).map(Some)
+                checked_secret(line, || path.display().to_string()).map(Some)
             }
             (None, None) => {
                 let value = std::env::var(self.variable).ok();
                 let value = value.filter(|value| !value.trim().is_empty());
-                let checked = |text: String| checked(&text, || self.variable.to_owned());
+                let checked = |text: String| checked_secret(&text, || self.variable.to_owned());
                 value.map(checked).transpose()
             }
         }
@@ -77,12 +81,12 @@ impl Source<'_> {
         let read = if input.is_terminal() {
             input.read_line(&mut text)
         } else {
-            input.lock().take(BYTES_MAX).read_to_string(&mut text)
+            input.lock().take(SECRET_BYTES_MAX).read_to_string(&mut text)
         };
         read.map_err(|source| SecretError::Input { flag, source })?;
         match text.lines().next().map(str::trim) {
             None | Some("") => Err(SecretError::Empty { flag }),
-            Some(line) => checked(line, || format!("--{flag} -")),
+            Some(line) => checked_secret(line, || format!("--{flag} -")),
         }
     }
 
@@ -95,4 +99,26 @@ impl Source<'_> {
              FILE, --{flag} - (standard input) or {variable}: the next version takes no other"
         ));
     }
+}
+
+/// The reason why JSON cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JsonFileError {
+    #[error("{path}: {source}", path = .path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("{path} is not JSON: {source}", path = .path.display())]
+    Json { path: PathBuf, source: serde_json::Error },
+}
+
+/// Reads JSON from a file; `-` is standard input.
+pub(super) fn read_json(path: &Path) -> Result<Value, JsonFileError> {
+    let mut text = Vec::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().lock().take(JSON_BYTES_MAX).read_to_end(&mut text)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(JSON_BYTES_MAX).read_to_end(&mut text))
+    };
+    read.map_err(|source| JsonFileError::File { path: path.to_owned(), source })?;
+    serde_json::from_slice(&text)
+        .map_err(|source| JsonFileError::Json { path: path.to_owned(), source })
 }

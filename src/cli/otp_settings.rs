@@ -1,0 +1,341 @@
+//! Shows and sets how and where the one-time passwords of a workspace are sent.
+//!
+//! `postrider otp-channels`, `otp-texts`, `sms`, `test-phones` and `destinations`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use postrider_actors::domain::event::chain::OtpChannel;
+use postrider_actors::domain::{OtpCode, Phone, Prefix, WorkspaceId};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::AdminClient;
+use super::error::CliError;
+use super::input::{SecretSource, read_json};
+use super::output::print;
+use super::server_args::Group;
+use super::table::{self, Column};
+
+const TEXT: [Column; 4] = [
+    ("LANGUAGE", "/language"),
+    ("SMS", "/sms"),
+    ("SUBJECT", "/email_subject"),
+    ("MAIL", "/email_text"),
+];
+
+const GATEWAY: [Column; 5] = [
+    ("KIND", "/kind"),
+    ("URL", "/url"),
+    ("SENDER", "/sender"),
+    ("CALLBACK", "/callback_path"),
+    ("CREATED", "/created_at"),
+];
+
+const SECRET: [Column; 1] = [("SECRET", "/secret")];
+
+/// The word for a workspace that follows the settings.
+const FROM_SETTINGS: &str = "settings";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OtpChannelsCommand {
+    /// Show the channels of codes whose request names none
+    Show {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Set the channels of codes whose request names none
+    Set {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// One to three of messaging, sms and email, in this order, each with the seconds after
+        /// which the next one begins, such as sms=20; left out: those of the settings
+        #[arg(required = true, num_args = 1..=3, value_name = "CHANNEL[=SECONDS]", value_parser = parse_step)]
+        channels: Vec<Value>,
+    },
+}
+
+/// Parses CHANNEL or CHANNEL=SECONDS.
+fn parse_step(text: &str) -> Result<Value, String> {
+    let (channel, seconds) = match text.split_once('=') {
+        None => (text, None),
+        Some((channel, seconds)) => {
+            let seconds: u16 = seconds.parse().map_err(|_| "the seconds must be a whole number")?;
+            (channel, Some(seconds))
+        }
+    };
+    if OtpChannel::of(channel).is_none() {
+        return Err("there are the channels messaging, sms and email".to_owned());
+    }
+    Ok(match seconds {
+        None => channel.into(),
+        Some(seconds) => json!({ "channel": channel, "timeout_seconds": seconds }),
+    })
+}
+
+/// Runs `postrider otp-channels`.
+pub(crate) async fn run_channels(group: Group<OtpChannelsCommand>) -> Result<(), CliError> {
+    let client = AdminClient::new(&group.remote)?;
+    let place = |workspace: WorkspaceId| format!("/{workspace}/otp-channels");
+    let answer = match group.command {
+        OtpChannelsCommand::Show { workspace } => {
+            client.call(Method::GET, &place(workspace), None).await?
+        }
+        OtpChannelsCommand::Set { workspace, channels } => {
+            let body = json!({ "channels": channels });
+            client.call(Method::PUT, &place(workspace), Some(&body)).await?
+        }
+    };
+    let steps = answer["channels"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let columns = [("CHANNEL", "/channel"), ("SECONDS", "/timeout_seconds")];
+    print(group.remote.json, &answer, &table::rows(steps, &columns))
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OtpTextsCommand {
+    /// Show the texts of each language
+    Show {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Set the texts, in place of those before
+    Set {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// A file of JSON as `show --json` prints it: by language, `sms`, `email_subject` and
+        /// `email_text`, where {code} and {minutes} stand for what they name; `-`: standard input
+        file: PathBuf,
+    },
+}
+
+/// Runs `postrider otp-texts`.
+pub(crate) async fn run_texts(group: Group<OtpTextsCommand>) -> Result<(), CliError> {
+    let client = AdminClient::new(&group.remote)?;
+    let place = |workspace: WorkspaceId| format!("/{workspace}/otp-texts");
+    let answer = match group.command {
+        OtpTextsCommand::Show { workspace } => {
+            client.call(Method::GET, &place(workspace), None).await?
+        }
+        OtpTextsCommand::Set { workspace, file } => {
+            let texts = read_json(&file)?;
+            client.call(Method::PUT, &place(workspace), Some(&texts)).await?
+        }
+    };
+    let row = |(language, text): (&String, &Value)| {
+        let mut row = text.clone();
+        row["language"] = language.as_str().into();
+        row
+    };
+    let rows: Vec<_> = answer.as_object().into_iter().flatten().map(row).collect();
+    print(group.remote.json, &answer, &table::rows(&rows, &TEXT))
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SmsCommand {
+    /// Set the gateway that one-time passwords go to by SMS; a secret made for it is shown, this
+    /// once
+    Set {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
+    /// Show the gateway, without its secret
+    Show {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Remove the gateway; no SMS is sent any more
+    Delete {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+}
+
+/// A gateway to be.
+#[derive(Args)]
+pub(crate) struct GatewayArgs {
+    /// What it is: requests to --url, or SMS that stand in the sandbox's messages
+    #[arg(long, value_parser = ["http", "sandbox"], default_value = "http")]
+    kind: String,
+    /// Where SMS are posted
+    #[arg(long, required_unless_present = "kind", required_if_eq("kind", "http"))]
+    url: Option<String>,
+    /// Whom SMS come from
+    #[arg(long, value_name = "NAME")]
+    sender: Option<String>,
+    /// `-` reads from standard input what signs requests and receipts, such as whsec_…; left out:
+    /// that of POSTRIDER_SMS_SECRET, or one that the server makes
+    #[arg(long, value_name = "-")]
+    secret: Option<String>,
+    /// A file whose first line is that secret
+    #[arg(long, value_name = "FILE", conflicts_with = "secret")]
+    secret_file: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for GatewayArgs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GatewayArgs").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// Runs `postrider sms`.
+pub(crate) async fn run_sms(group: Group<SmsCommand>) -> Result<(), CliError> {
+    let client = AdminClient::new(&group.remote)?;
+    let place = |workspace: WorkspaceId| format!("/{workspace}/sms");
+    let (answer, shown) = match group.command {
+        SmsCommand::Set { workspace, gateway } => {
+            let secret = SecretSource {
+                flag: "secret",
+                given: gateway.secret.as_deref(),
+                file: gateway.secret_file.as_deref(),
+                variable: "POSTRIDER_SMS_SECRET",
+            };
+            let secret = secret.read()?;
+            // The server treats null like a missing field.
+            let body = json!({
+                "kind": gateway.kind,
+                "url": gateway.url,
+                "sender": gateway.sender,
+                "secret": secret.as_ref().map(|secret| secret.reveal()),
+            });
+            let set = client.call(Method::PUT, &place(workspace), Some(&body)).await?;
+            let mut shown = table::record(&set, &GATEWAY);
+            if set["secret"].is_string() {
+                shown = table::record(&set, &[&SECRET[..], &GATEWAY].concat());
+                shown.push_str("Keep the secret now: it is not shown again.\n");
+            }
+            (set, shown)
+        }
+        SmsCommand::Show { workspace } => {
+            let found = client.call(Method::GET, &place(workspace), None).await?;
+            let shown = table::record(&found, &GATEWAY);
+            (found, shown)
+        }
+        SmsCommand::Delete { workspace } => {
+            let deleted = workspace.to_string();
+            client.call(Method::DELETE, &place(workspace), None).await?;
+            let shown = format!("deleted the SMS gateway of {deleted}\n");
+            (json!({ "deleted": deleted }), shown)
+        }
+    };
+    print(group.remote.json, &answer, &shown)
+}
+
+#[derive(Subcommand)]
+pub(crate) enum TestPhonesCommand {
+    /// Show the test phones, without their codes
+    Show {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Set the test phones and their codes, in place of those before
+    Set {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// A phone and the code that verifies there, of 4 to 8 digits, such as
+        /// +15550100001=123456
+        #[arg(required_unless_present = "none", value_name = "PHONE=CODE", value_parser = parse_test_phone)]
+        phones: Vec<(Phone, String)>,
+        /// Let there be no test phones any more
+        #[arg(long, conflicts_with = "phones")]
+        none: bool,
+    },
+}
+
+impl std::fmt::Debug for TestPhonesCommand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TestPhonesCommand").finish_non_exhaustive()
+    }
+}
+
+/// Parses PHONE=CODE.
+fn parse_test_phone(text: &str) -> Result<(Phone, String), String> {
+    let (phone, code) = text.split_once('=').ok_or("must be PHONE=CODE")?;
+    let phone = phone.parse::<Phone>().map_err(|rule| format!("the phone {rule}"))?;
+    OtpCode::chosen(code).map_err(|rule| format!("the code {rule}"))?;
+    Ok((phone, code.to_owned()))
+}
+
+/// Runs `postrider test-phones`.
+pub(crate) async fn run_test_phones(group: Group<TestPhonesCommand>) -> Result<(), CliError> {
+    let client = AdminClient::new(&group.remote)?;
+    let place = |workspace: WorkspaceId| format!("/{workspace}/test-phones");
+    let answer = match group.command {
+        TestPhonesCommand::Show { workspace } => {
+            client.call(Method::GET, &place(workspace), None).await?
+        }
+        TestPhonesCommand::Set { workspace, phones, none: _ } => {
+            let phones: BTreeMap<_, _> =
+                phones.into_iter().map(|(phone, code)| (phone.to_string(), code)).collect();
+            let body = json!({ "phones": phones });
+            client.call(Method::PUT, &place(workspace), Some(&body)).await?
+        }
+    };
+    let phones = answer["phones"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let rows: Vec<Value> = phones.iter().map(|phone| json!({ "phone": phone })).collect();
+    print(group.remote.json, &answer, &table::rows(&rows, &[("PHONE", "/phone")]))
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DestinationsCommand {
+    /// Show the destinations in force
+    Show {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+    },
+    /// Set the destinations: without --allow all, without --deny all of them; --safe and --adaptive
+    /// stay as they are where they are left out
+    Set {
+        #[arg(long, short)]
+        workspace: WorkspaceId,
+        /// First digits of phones that may be written to, such as 49; may be repeated; none: all
+        #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
+        allow: Vec<Prefix>,
+        /// First digits of phones that may not be written to, whatever is allowed; may be repeated
+        #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
+        deny: Vec<Prefix>,
+        /// First digits of phones that are not limited, however few codes are verified there; may
+        /// be repeated
+        #[arg(long, value_name = "PREFIX", value_delimiter = ',', conflicts_with = "no_safe")]
+        safe: Vec<Prefix>,
+        /// Let no phones be safe from limits any more
+        #[arg(long)]
+        no_safe: bool,
+        /// What is done where few codes are verified; settings: what those say
+        #[arg(long, value_name = "MODE", value_parser = ["off", "report", "refuse", FROM_SETTINGS])]
+        adaptive: Option<String>,
+    },
+}
+
+/// Runs `postrider destinations`.
+pub(crate) async fn run_destinations(group: Group<DestinationsCommand>) -> Result<(), CliError> {
+    let client = AdminClient::new(&group.remote)?;
+    let answer = match group.command {
+        DestinationsCommand::Show { workspace } => {
+            client.call(Method::GET, &format!("/{workspace}/destinations"), None).await?
+        }
+        DestinationsCommand::Set { workspace, allow, deny, safe, no_safe, adaptive } => {
+            let mut body = json!({ "allow": allow, "deny": deny });
+            if no_safe || !safe.is_empty() {
+                body["safe"] = json!(safe);
+            }
+            if let Some(mode) = adaptive {
+                body["adaptive"] = json!(Some(mode).filter(|mode| mode != FROM_SETTINGS));
+            }
+            let path = format!("/{workspace}/destinations");
+            client.call(Method::PUT, &path, Some(&body)).await?
+        }
+    };
+    let listed = |name: &str| {
+        let prefixes = answer[name].as_array().into_iter().flatten().filter_map(Value::as_str);
+        json!({ "list": name, "prefixes": prefixes.collect::<Vec<_>>().join(" ") })
+    };
+    let adaptive = answer["adaptive"].as_str().unwrap_or(FROM_SETTINGS);
+    let adaptive = json!({ "list": "adaptive", "prefixes": adaptive });
+    let [allow, deny, safe] = ["allow", "deny", "safe"].map(listed);
+    let columns = [("LIST", "/list"), ("PREFIXES", "/prefixes")];
+    let shown = table::rows(&[allow, deny, safe, adaptive], &columns);
+    print(group.remote.json, &answer, &shown)
+}
