@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use postrider::settings::SettingsError;
-use postrider::{BootError, ClusterError, NodeStopError, StopError};
+use postrider::{BootError, StopError};
+#[cfg(feature = "cluster")]
+use postrider::{ClusterError, NodeStopError};
 use postrider_actors::copies::CopyError;
 
 use super::contacts::columns::ImportError;
@@ -24,10 +26,15 @@ pub(crate) enum CliError {
     Stop(#[from] StopError),
     #[error("{what}: {source}")]
     Io { what: &'static str, source: std::io::Error },
+    #[cfg(feature = "cluster")]
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    #[cfg(feature = "cluster")]
     #[error(transparent)]
     NodeStop(#[from] NodeStopError),
+    #[cfg(not(feature = "cluster"))]
+    #[error("this program was built without the feature `cluster`")]
+    NoCluster,
     #[error(transparent)]
     Secret(#[from] SecretError),
     #[error(transparent)]

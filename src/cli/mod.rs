@@ -3,6 +3,7 @@
 mod api;
 mod audit;
 mod client;
+#[cfg(feature = "cluster")]
 mod cluster;
 mod contacts;
 mod copies;
@@ -58,6 +59,7 @@ pub(crate) enum Command {
     /// Print links that sign people in and invites, list and disable people
     Users(Group<users::UsersCommand>),
     /// Make a cluster, and see how it is
+    #[cfg(feature = "cluster")]
     Cluster(cluster::ClusterArgs),
     /// Show the engine's clock
     Clock(Group<server_state::ClockCommand>),
@@ -118,6 +120,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), CliError> {
         Some(Command::Keys(group)) => keys::run(group).await,
         Some(Command::Tokens(group)) => keys::run_tokens(group).await,
         Some(Command::Users(group)) => users::run(group).await,
+        #[cfg(feature = "cluster")]
         Some(Command::Cluster(args)) => cluster::run(args).await,
         Some(Command::Clock(group)) => server_state::run_clock(group).await,
         Some(Command::Limits(group)) => workspaces::run_limits(group).await,

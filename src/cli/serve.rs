@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+#[cfg(feature = "cluster")]
+use postrider::ClusterNode;
 use postrider::settings::{Flags, Settings};
-use postrider::{Banner, ClusterNode, RunningServer, Server, logging};
+use postrider::{Banner, RunningServer, Server, logging};
 use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -73,11 +75,13 @@ pub(crate) async fn run(args: &ServeArgs) -> Result<(), CliError> {
 /// A single node, or a node of a cluster.
 enum RunningNode {
     Single(Box<RunningServer>),
+    #[cfg(feature = "cluster")]
     Cluster(Box<ClusterNode>),
 }
 
 impl RunningNode {
     async fn start(settings: Settings) -> Result<Self, CliError> {
+        #[cfg(feature = "cluster")]
         if settings.cluster.is_on() {
             return Ok(Self::Cluster(Box::new(ClusterNode::start(settings).await?)));
         }
@@ -87,6 +91,7 @@ impl RunningNode {
     fn banner(&self) -> &Banner {
         match self {
             Self::Single(server) => server.banner(),
+            #[cfg(feature = "cluster")]
             Self::Cluster(node) => node.banner(),
         }
     }
@@ -94,6 +99,7 @@ impl RunningNode {
     async fn ended(&self) {
         match self {
             Self::Single(server) => server.engine().ended().await,
+            #[cfg(feature = "cluster")]
             Self::Cluster(node) => node.ended().await,
         }
     }
@@ -101,6 +107,7 @@ impl RunningNode {
     fn reload_certificates(&self) {
         match self {
             Self::Single(server) => server.reload_certificates(),
+            #[cfg(feature = "cluster")]
             Self::Cluster(node) => {
                 if let Err(error) = node.reload_certificates() {
                     tracing::error!(%error, "the certificate stays as it is");
@@ -112,6 +119,7 @@ impl RunningNode {
     async fn shutdown(self) -> Result<(), CliError> {
         match self {
             Self::Single(server) => Ok(server.shutdown().await?),
+            #[cfg(feature = "cluster")]
             Self::Cluster(node) => Ok(node.shutdown().await?),
         }
     }

@@ -3,7 +3,7 @@
 use postrider_actors::{MasterKeys, random};
 use postrider_cluster::nats::preflight::Requirements;
 use postrider_cluster::nats::{NatsCredentials, NatsOptions};
-use postrider_cluster::{Access, ClusterRecord, NodeName, init};
+use postrider_cluster::{Access, CheckpointStore, ClusterRecord, NodeName, init};
 
 use sha2::{Digest as _, Sha256};
 
@@ -110,7 +110,10 @@ pub(super) fn access(settings: &Settings, keys: &MasterKeys) -> Result<Access, C
         keys,
         key_version,
         files_bytes_max: cluster.files_bytes_max,
-        checkpoints: cluster.checkpoints.clone(),
+        checkpoints: match &cluster.checkpoints {
+            None => CheckpointStore::Nats,
+            Some(dir) => CheckpointStore::Directory(dir.clone()),
+        },
     })
 }
 

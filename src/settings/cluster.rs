@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use postrider_cluster::cluster_record::SHARDS_ALLOWED;
-use postrider_cluster::{CheckpointStore, NodeName};
+#[cfg(feature = "cluster")]
+use postrider_cluster::NodeName;
 
 use super::Settings;
 use super::layers::{Layers, SectionSpec, SettingsError, ValueRefusal, section};
@@ -55,8 +55,8 @@ section! {
     lease_seconds: u64 = value::whole(13..=60), "a whole number from 13 to 60";
     /// How long a request waits for an owner of its shard.
     hold_ms: Duration = hold, "a whole number from 0 to 30000";
-    /// Where the checkpoints of shards are kept.
-    checkpoints: CheckpointStore = checkpoints,
+    /// The directory of the checkpoints of shards. `None`: they are in NATS.
+    checkpoints: Option<PathBuf> = checkpoints,
         "\"nats\", or a directory that all nodes share, such as \"file:///mnt/checkpoints\"; nothing \
          else, such as s3://, can keep them";
     /// Most bytes of a shard's stream, for `cluster init`.
@@ -82,7 +82,10 @@ impl Cluster {
 }
 
 fn name(raw: &Raw) -> Option<String> {
-    NodeName::new(raw.as_text()?).ok().map(|name| name.to_string())
+    let text = raw.as_text()?;
+    #[cfg(feature = "cluster")]
+    NodeName::new(text).ok()?;
+    Some(text.to_owned())
 }
 
 /// Parses NATS servers: with or without TLS, but all of them the same.
@@ -117,19 +120,19 @@ fn host_and_port(raw: &Raw) -> Option<String> {
 
 fn shards(raw: &Raw) -> Option<u16> {
     value::whole(0..=u64::from(u16::MAX))(raw)
-        .filter(|it: &u16| it.is_power_of_two() && SHARDS_ALLOWED.contains(it))
+        .filter(|it: &u16| it.is_power_of_two() && (4..=512).contains(it))
 }
 
 fn hold(raw: &Raw) -> Option<Duration> {
     value::whole(0..=30_000)(raw).map(Duration::from_millis)
 }
 
-fn checkpoints(raw: &Raw) -> Option<CheckpointStore> {
+fn checkpoints(raw: &Raw) -> Option<Option<PathBuf>> {
     match raw.as_text()? {
-        "nats" => Some(CheckpointStore::Nats),
+        "nats" => Some(None),
         text => {
             let path = text.strip_prefix("file://").filter(|path| path.starts_with('/'))?;
-            Some(CheckpointStore::Directory(path.into()))
+            Some(Some(path.into()))
         }
     }
 }
@@ -153,6 +156,19 @@ impl Settings {
         if !self.cluster.is_on() {
             return Ok(());
         }
+        #[cfg(not(feature = "cluster"))]
+        return Err(SettingsError::BadValue {
+            origin: layers.origin("cluster", "nats"),
+            key: "cluster.nats".to_owned(),
+            allowed: "empty: this program was built without the feature `cluster`".to_owned(),
+        });
+        #[cfg(feature = "cluster")]
+        self.check_node(layers)
+    }
+
+    /// Checks the settings of a node of a cluster.
+    #[cfg(feature = "cluster")]
+    fn check_node(&self, layers: &Layers) -> Result<(), SettingsError> {
         let Cluster { tls_cert, tls_key, tls_ca, .. } = &self.cluster;
         let is_clear = [tls_cert, tls_key, tls_ca].iter().all(|file| file.is_none());
         let fits = |file: &Option<PathBuf>| file.is_some() || is_clear;

@@ -18,8 +18,6 @@ use crate::nats::{Nats, NatsBucket, NatsError, NatsOptions, NatsStream, StreamSp
 
 /// The key of the record.
 const META: &str = "meta";
-/// The number of shards that a cluster may have.
-pub const SHARDS_ALLOWED: std::ops::RangeInclusive<u16> = 4..=512;
 
 /// The fixed facts of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use postrider::CopyTarget;
 use postrider::settings::{Flags, Settings};
-use postrider::{ClusterImported, CopyTarget, import_into_cluster};
+#[cfg(feature = "cluster")]
+use postrider::{ClusterImported, import_into_cluster};
 use postrider_actors::copies::{CopyError, Made};
 use serde_json::json;
 
@@ -95,6 +97,7 @@ pub(super) fn restore_backup(
 }
 
 /// Imports the data of a single node into the cluster of the settings.
+#[cfg(feature = "cluster")]
 pub(super) async fn import_to_cluster(
     from: &Path,
     media: Option<&Path>,

@@ -99,7 +99,10 @@ pub(crate) async fn import(args: ImportArgs) -> Result<(), CliError> {
             let target = TargetArgs::new(dir, config, json);
             blocking(move || import::import_archive(&from, media.as_deref(), &target)).await
         }
+        #[cfg(feature = "cluster")]
         None => import::import_to_cluster(&from, media.as_deref(), config.as_deref()).await,
+        #[cfg(not(feature = "cluster"))]
+        None => Err(CliError::NoCluster),
     };
     report::show_report(json, done)
 }

@@ -25,6 +25,7 @@ pub(super) fn show_report(
         Err(error) if as_json => {
             let code = match &error {
                 CliError::Copy(error) => error.code().to_owned(),
+                #[cfg(feature = "cluster")]
                 CliError::Cluster(error) => error.code(),
                 _ => "IO".to_owned(),
             };
