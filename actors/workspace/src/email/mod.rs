@@ -1,12 +1,12 @@
 //! The e-mail channel of a workspace: mails that arrive, and replies that are sent.
 //!
-//! [`Table::Mails`](postrider_store::Table::Mails) has, under `workspace ‖ 0`:
+//! [`Table::Mails`] has, under `workspace ‖ 0`:
 //! - `s`: the secret that signs arriving mails;
 //! - `d ‖ hash` of a `Message-ID`: the conversation that the mail belongs to;
 //! - `a ‖ address`: the conversation with the person who writes from there;
 //! - `m ‖ message`: an outgoing mail.
 //!
-//! [`Table::MailQueue`](postrider_store::Table::MailQueue) has `workspace ‖ 0 ‖ message` for each
+//! [`Table::MailQueue`] has `workspace ‖ 0 ‖ message` for each
 //! mail that has not left.
 
 #[cfg(test)]
