@@ -202,7 +202,7 @@ pub use postrider_workspace::{
     QuickReply, QuickReplyError, ReadConversationError, ReadReceiptError, ReplyError, ReplyWindow,
     UpdateConversationError, WrittenContent, WrittenContext, WrittenMedia,
 };
-pub use postrider_workspace::{Decided, DecisionFilter, DecisionRow, DecisionsPage};
+pub use postrider_workspace::{DecisionData, DecisionFilter, DecisionRow, DecisionsPage};
 pub use postrider_workspace::{EmailChannel, ReceiveMailError};
 pub use postrider_workspace::{
     EventFilter, EventsBack, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, OtpDays,

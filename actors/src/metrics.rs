@@ -220,9 +220,9 @@ impl EngineMeters {
             .for_each(|(counter, (.., count))| counter.absolute(count));
         let items = self.callback_items.iter().zip(shared.callback_items.read());
         items.for_each(|(counter, (.., count))| counter.absolute(count));
-        let tries = self.otp_tries.iter().zip(shared.courier.figures.tries());
+        let tries = self.otp_tries.iter().zip(shared.step_workers.figures.tries());
         tries.for_each(|(counter, (.., count))| counter.absolute(count));
-        for took in shared.courier.figures.take_failovers() {
+        for took in shared.step_workers.figures.take_failovers() {
             self.otp_failovers.record(took);
         }
         let queues = shared.numbers.queues();
@@ -293,7 +293,7 @@ fn register_otp_tries(
     const NAME: &str = "postrider_otp_tries_total";
     let what = "Steps of codes over several channels that ended, by what was known of them then";
     recorder.describe_counter(NAME.into(), None, what.into());
-    let counters = shared.courier.figures.tries().map(|(channel, status, _)| {
+    let counters = shared.step_workers.figures.tries().map(|(channel, status, _)| {
         let labels = vec![Label::new("channel", channel), Label::new("status", status)];
         recorder.register_counter(&Key::from_parts(NAME, labels), metadata)
     });

@@ -22,7 +22,7 @@ use postrider_store::{
     Change, Log, LogStore, Position, Rebuilding, Store, StoreError, Writer, WriterOptions, Writes,
     log, rebase, writer,
 };
-use postrider_workspace::core::hot::HotState;
+use postrider_workspace::core::hot_state::HotState;
 use postrider_workspace::core::records;
 use postrider_workspace::inbox::deletion;
 use postrider_workspace::snapshots::{self, Rebases, Replay};

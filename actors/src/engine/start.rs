@@ -24,7 +24,7 @@ use postrider_workspace::mailbox::slot::WorkspaceEntry;
 use postrider_workspace::media::upkeep;
 use postrider_workspace::recovered::Recovered;
 use postrider_workspace::removal;
-use postrider_workspace::services::{Courier, Mailer, Services};
+use postrider_workspace::services::{Mailer, Services, StepWorkers};
 use postrider_workspace::snapshots::KeptAside;
 use postrider_workspace::templates::sync as template_sync;
 use ractor::{Actor, ActorRef};
@@ -102,7 +102,7 @@ async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
         workspaces: workspaces(opened.workspaces, &opened.damaged),
         numbers,
         webhooks,
-        courier: Courier::new(Arc::clone(&sandbox)),
+        step_workers: StepWorkers::new(Arc::clone(&sandbox)),
         mailer: Mailer::new(options.mail),
         sweep_turns: Default::default(),
         events: options.events,

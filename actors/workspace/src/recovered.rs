@@ -13,7 +13,7 @@ use postrider_domain::WorkspaceId;
 use postrider_store::{Log, SnapshotDir, StoreError};
 use tokio::sync::oneshot;
 
-use crate::core::hot::HotState;
+use crate::core::hot_state::HotState;
 use crate::snapshots::{self, Rebases, Replay};
 
 /// The hot states that the engine's start read from the journal, until their actors take them.

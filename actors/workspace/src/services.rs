@@ -77,8 +77,8 @@ pub struct Services {
     pub numbers: Arc<Numbers>,
     /// The webhook endpoints.
     pub webhooks: Arc<Webhooks>,
-    /// The courier that carries out the steps of chains.
-    pub courier: Courier,
+    /// The shared state of the workers that carry out the steps of chains.
+    pub step_workers: StepWorkers,
     /// The mailer.
     pub mailer: Mailer,
     /// The turns of the sweeps of all workspaces.
@@ -225,8 +225,8 @@ impl TemplateSyncs {
     }
 }
 
-/// Carries out the steps of chains.
-pub struct Courier {
+/// The sandbox, the gateways' client and the figures of the workers for steps by SMS and mail.
+pub struct StepWorkers {
     pub(crate) sandbox: Arc<Sandbox>,
     /// The figures of steps since the start.
     pub figures: OtpFigures,
@@ -234,8 +234,8 @@ pub struct Courier {
     client: OnceLock<Option<Arc<GatewayClient>>>,
 }
 
-impl Courier {
-    /// Returns a courier that delivers messages for a sandbox there.
+impl StepWorkers {
+    /// Returns the state of workers that deliver messages for a sandbox there.
     #[must_use]
     pub fn new(sandbox: Arc<Sandbox>) -> Self {
         Self { sandbox, figures: OtpFigures::default(), client: OnceLock::new() }

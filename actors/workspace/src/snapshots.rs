@@ -19,7 +19,7 @@ use postrider_domain::{Event, WorkspaceId};
 use postrider_store::snapshot::{LoadedSnapshot, SnapshotDir, SnapshotError};
 use postrider_store::{Frame, Log, Position, Rebase, StoreError};
 
-use crate::core::hot::HotState;
+use crate::core::hot_state::HotState;
 
 /// Hot states as of a position of the journal.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use postrider_actors::domain::RequestId;
 use postrider_actors::domain::event::decision::OtpDecision;
-use postrider_actors::{Decided, DecisionFilter, DecisionRow, Permission};
+use postrider_actors::{DecisionData, DecisionFilter, DecisionRow, Permission};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -55,7 +55,7 @@ pub(crate) struct OtpDecisionRow {
 
 impl From<DecisionRow> for OtpDecisionRow {
     fn from(row: DecisionRow) -> Self {
-        let Decided { request_id, phone, prefix, rule, sent, verified, decision } = row.decided;
+        let DecisionData { request_id, phone, prefix, rule, sent, verified, decision } = row.data;
         Self {
             event_id: row.event_id.to_string(),
             decided_at: row.at.to_string(),

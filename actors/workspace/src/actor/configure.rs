@@ -9,7 +9,7 @@ use postrider_store::view::codec;
 use crate::actor::WorkspaceActor;
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::command::AuditDraft;
-use crate::core::otp::chain_plan::chain_in_force;
+use crate::core::otp::failover_plan::chain_in_force;
 use crate::core::records;
 use crate::core::senders::pool::Pool;
 use crate::core::settings::{ChangeError, WorkspaceSettings};

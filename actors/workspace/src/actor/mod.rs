@@ -36,7 +36,7 @@ use crate::mailbox::output_gate::{
     Carry, NotifyActor, OutputGate, PendingReply, Release, SharedOutputs, refuse,
 };
 use crate::mailbox::slot::{Slot, WorkspaceEntry, passivate};
-use crate::otp::courier;
+use crate::otp::step_worker;
 use crate::services::Services;
 use crate::{messages, otp};
 
@@ -73,7 +73,8 @@ impl LoadedActor for WorkspaceActor {
         let subscriber = self.shared.writer.subscribe(self.slot.id.clone(), Box::new(committed));
         let numbers = Arc::clone(&self.shared.numbers);
         let (shared, id) = (Arc::downgrade(&self.shared), self.slot.id.clone());
-        let carry: Carry = Arc::new(move |call| courier::begin(shared.clone(), id.clone(), call));
+        let carry: Carry =
+            Arc::new(move |call| step_worker::begin(shared.clone(), id.clone(), call));
         let portfolios = Arc::clone(&self.shared.portfolios);
         let counted = (portfolios, Arc::clone(&self.shared.store));
         let ways = ((subscriber, gate), (numbers, carry));
@@ -284,7 +285,7 @@ impl WorkspaceActor {
 
     /// Counts one-time passwords, and reports many unsubmitted ones to one country to the operator.
     fn note_figures(&self, state: &mut WorkspaceState) {
-        self.shared.courier.figures.add(&mut state.effects.steps);
+        self.shared.step_workers.figures.add(&mut state.effects.steps);
         let new = std::mem::take(&mut state.effects.otps);
         for (all, new) in self.shared.otps.iter().zip(new) {
             if new > 0 {

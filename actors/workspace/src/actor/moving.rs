@@ -15,8 +15,8 @@ use postrider_number::{HandedOver, NumberSlot, Numbers, Wanted};
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::actor::waiting;
 use crate::core::command::Context;
-use crate::core::senders::sticky::MoveOutcome;
-use crate::core::senders::{codes, sticky};
+use crate::core::senders::sticky_sender::MoveOutcome;
+use crate::core::senders::{code_sender, sticky_sender};
 use crate::messages;
 use crate::services::Services;
 
@@ -64,7 +64,7 @@ fn down(state: &WorkspaceState) -> impl Iterator<Item = DownNumber<'_>> {
     let slots = if up.is_empty() { &[][..] } else { slots };
     slots.iter().filter_map(move |(number, slot)| {
         let (number, since) = (*number, slot.down_since(now)?);
-        let wanted = sticky::takes_over(core, number, &up);
+        let wanted = sticky_sender::takes_over(core, number, &up);
         Some(DownNumber { number, slot, since, wanted })
     })
 }
@@ -104,7 +104,7 @@ pub(super) fn take_over(
 fn move_one(context: &mut Context<'_>, message: &Outbound) -> Result<MoveOutcome, Unavailable> {
     match message.origin {
         Origin::Otp { request_id, number } => {
-            codes::move_code(context, (request_id, number), message.number)
+            code_sender::move_code(context, (request_id, number), message.number)
         }
         Origin::Message(id) => messages::move_message(context, id, message.number),
         Origin::Broadcast { .. } => Ok(MoveOutcome::Over),

@@ -8,8 +8,8 @@ use postrider_runtime::supervise::Damaged;
 use postrider_store::StoreError;
 use postrider_store::view::event_log::{self, End};
 
-use crate::core::hot::HotState;
-use crate::core::otp::chain_plan::ChannelSetup;
+use crate::core::hot_state::HotState;
+use crate::core::otp::failover_plan::ChannelSetup;
 use crate::core::portfolio::{FullNumbers, portfolio_of};
 use crate::core::records::WorkspaceRecords;
 use crate::core::senders::pool::Pool;

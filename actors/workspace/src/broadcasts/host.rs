@@ -16,7 +16,7 @@ use crate::Workspace;
 use crate::broadcasts::budget::Budgets;
 use crate::core::records;
 use crate::core::senders::pool::Pool;
-use crate::core::senders::sticky;
+use crate::core::senders::sticky_sender;
 use crate::messages::newest_message;
 use crate::services::Services;
 use crate::{suppressions, templates};
@@ -114,7 +114,7 @@ impl BroadcastHost for Host {
         let lines: Vec<_> = records.numbers.iter().map(|it| (it.line(), it.id)).collect();
         let number = |phone: &Phone| {
             let contact = PartyId::from(*phone);
-            let noted = sticky::stored(view.as_ref(), workspace, &contact)?;
+            let noted = sticky_sender::stored(view.as_ref(), workspace, &contact)?;
             let used = match noted.filter(|(at, _)| !records.profile.was_alone_after(*at)) {
                 Some(noted) => Some(noted),
                 None => newest_message(view.as_ref(), workspace, &contact)?
@@ -139,8 +139,8 @@ impl BroadcastHost for Host {
         };
         let lines: Vec<_> = records.numbers.iter().map(|it| (it.line(), it.id)).collect();
         let change = |(phone, number): &(Phone, NumberId)| {
-            let key = sticky::key(workspace, &PartyId::from(*phone));
-            Change::put(Table::Windows, key, sticky::encode((at, line_of(&lines, *number))))
+            let key = sticky_sender::key(workspace, &PartyId::from(*phone));
+            Change::put(Table::Windows, key, sticky_sender::encode((at, line_of(&lines, *number))))
         };
         Ok(used.iter().map(change).collect())
     }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::Workspace;
 use crate::broadcasts::create::{CreateBroadcastError, NewBroadcast};
 use crate::core::command::{Command, Context};
-use crate::core::senders::sticky;
+use crate::core::senders::sticky_sender;
 use crate::core::settings::UseTemplateError;
 use crate::templates::{Template, find_template};
 
@@ -225,7 +225,7 @@ fn named_numbers(
     let mut numbers = Vec::with_capacity(names.len());
     for name in names {
         let unknown = || CreateBroadcastError::UnknownNumber(name.clone());
-        let number = sticky::named(context, name).ok_or_else(unknown)?;
+        let number = sticky_sender::named(context, name).ok_or_else(unknown)?;
         row.for_number(&context.core.pool, number)?;
         if !numbers.contains(&number) {
             numbers.push(number);
@@ -260,7 +260,8 @@ impl Command for Definitions {
     fn carry_out(self, context: &mut Context<'_>) -> Result<Vec<Vec<Value>>, Unavailable> {
         let Self { name, language, from } = self;
         let Some(row) = find_template(context, &name, &language)? else { return Ok(Vec::new()) };
-        let from: Vec<_> = from.iter().filter_map(|name| sticky::named(context, name)).collect();
+        let from: Vec<_> =
+            from.iter().filter_map(|name| sticky_sender::named(context, name)).collect();
         let mut found: Vec<Vec<Value>> = Vec::new();
         for number in candidates(context, &from) {
             let Some(template) = sendable(context, &row, number) else { continue };

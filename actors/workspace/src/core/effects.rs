@@ -9,8 +9,8 @@ use postrider_number::HandedOver;
 use postrider_store::log::frame::FRAME_BYTES_MAX;
 
 use crate::core::message_status::{SettledOutcome, Waiter};
-use crate::core::otp::chain_plan::StepCall;
 use crate::core::otp::day_counts::CountRow;
+use crate::core::otp::failover_plan::StepCall;
 use crate::core::view::RecordChanges;
 
 /// Collects the effects of one command. The buffers are used again for the next one.
@@ -40,7 +40,7 @@ pub struct Effects {
     pub(crate) deferrable: bool,
     /// Messages for the number, once all of this is durable.
     pub(crate) outbound: Vec<HandedOver>,
-    /// Steps for the courier to carry out, once all of this is durable.
+    /// Steps for step workers to carry out, once all of this is durable.
     pub(crate) calls: Vec<StepCall>,
     /// Requests whose codes a number must no longer hand over, once all of this is durable.
     pub(crate) withdrawn: Vec<(NumberId, RequestId)>,

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use super::hot::HotState;
+use super::hot_state::HotState;
 use super::otp::types::OtpSent;
 use super::records::{self, Profile};
 use postrider_domain::code::{CodeLength, Expiry};

@@ -4,7 +4,7 @@ pub mod command;
 pub mod effects;
 #[cfg(test)]
 mod golden;
-pub mod hot;
+pub mod hot_state;
 pub mod message_status;
 pub mod otp;
 pub mod portfolio;
@@ -33,14 +33,14 @@ use postrider_domain::{
 use postrider_store::Table;
 
 use crate::core::effects::Effects;
-use crate::core::hot::HotState;
-use crate::core::otp::chain_plan::ChannelSetup;
+use crate::core::hot_state::HotState;
 use crate::core::otp::day_counts::{CountedEvent, TodayCounts};
-use crate::core::otp::ended::EndedOtp;
+use crate::core::otp::ended_record::EndedOtp;
 use crate::core::otp::extras::TestPhones;
+use crate::core::otp::failover_plan::ChannelSetup;
 use crate::core::otp::languages::CodeTemplates;
 use crate::core::otp::requests::Otp;
-use crate::core::otp::{chain, delivery, ended, inbound};
+use crate::core::otp::{delivery, ended_record, failover, inbound};
 use crate::core::portfolio::FullNumbers;
 use crate::core::senders::pool::Pool;
 use crate::core::settings::{ChangeError, CreditsChange, Rules};
@@ -100,7 +100,7 @@ impl Core {
     ///
     /// Returns whether there is more to do, which another call does.
     pub fn tick(&mut self, effects: &mut Effects) -> bool {
-        if delivery::send_due_repeats(self, effects) || chain::continue_due(self, effects) {
+        if delivery::send_due_repeats(self, effects) || failover::continue_due(self, effects) {
             return true;
         }
         for _ in 0..TICK_MAX {
@@ -139,7 +139,7 @@ impl Core {
             .filter(|otp| otp.is_unsent())
             .filter_map(|otp| self.outbound(otp, MessageId::from_bytes(*otp.id.as_bytes())))
             .chain(delivery::repeats_under_way(self))
-            .chain(chain::unsent_messages(self))
+            .chain(failover::unsent_messages(self))
             .collect()
     }
 
@@ -194,15 +194,15 @@ impl Core {
 
     /// Stores the outcome of a request that ends now, and ends its try under way.
     pub(crate) fn keep_ended(&mut self, otp: &Otp, status: OtpStatus, effects: &mut Effects) {
-        chain::end_newest(self, otp, effects);
+        failover::end_newest(self, otp, effects);
         let sends = self.hot.otps.earlier.newest(otp.id);
-        let notes = chain::notes_at_end(self, otp);
+        let notes = failover::notes_at_end(self, otp);
         let ended = EndedOtp::of(otp, sends, status, self.hot.now()).noted(notes.as_deref());
         let ended = EndedOtp { phone: inbound::phone_of(self, otp), ..ended };
-        for key in ended::index_keys(&self.id, otp.id, &ended) {
+        for key in ended_record::index_keys(&self.id, otp.id, &ended) {
             effects.changes.set(Table::OtpIndex, key, Some(Vec::new()));
         }
-        effects.changes.set(Table::Otps, ended::key(&self.id, otp.id), Some(ended.encode()));
+        effects.changes.set(Table::Otps, ended_record::key(&self.id, otp.id), Some(ended.encode()));
     }
 
     pub(crate) fn set_credits(&mut self, credits: u64, effects: &mut Effects) {

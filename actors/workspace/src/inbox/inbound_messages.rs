@@ -30,7 +30,7 @@ use crate::conversations::change::Received;
 use crate::conversations::{Conversation, WrittenContent, WrittenContext, WrittenMedia};
 use crate::core::command::Context;
 use crate::core::otp::inbound;
-use crate::core::senders::sticky;
+use crate::core::senders::sticky_sender;
 use crate::inbox::callback_items::received_key;
 use crate::inbox::callback_reads::Replies;
 use crate::inbox::{identity, phone_aliases};
@@ -107,7 +107,7 @@ fn process_message(
         service_window::open(context, number, party, at)?;
     }
     for party in &parties {
-        sticky::note(context, party, number, at)?;
+        sticky_sender::note(context, party, number, at)?;
     }
     let resumes = context.core.opt_out.read(&inbound.text) == Some(OptOut::Back);
     for party in parties.iter().chain(&others) {

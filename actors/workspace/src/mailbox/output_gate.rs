@@ -19,7 +19,7 @@ use postrider_store::{CommitError, GroupNumber};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::core::message_status::{OutcomeWaiter, SettledOutcome};
-use crate::core::otp::chain_plan::StepCall;
+use crate::core::otp::failover_plan::StepCall;
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendOtpError, Verification, VerifyOtpError,
 };
@@ -47,7 +47,7 @@ pub(crate) enum PendingReply {
     WithdrawCode(Arc<Numbers>, NumberId, RequestId),
     /// A number must apply these facts.
     Facts(Arc<Numbers>, NumberId, NumberFacts),
-    /// The courier must carry out a step.
+    /// A step worker must carry out a step.
     Step(Carry, Box<StepCall>),
     /// The outcomes that a number reported under this ticket must be acknowledged.
     Ack(Arc<Numbers>, NumberId, u64),

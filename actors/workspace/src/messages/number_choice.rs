@@ -13,7 +13,7 @@ use postrider_store::{StoreError, View};
 use crate::conversations;
 use crate::core::command::Context;
 use crate::core::senders::pool::LastSender;
-use crate::core::senders::sticky::{self, MoveOutcome};
+use crate::core::senders::sticky_sender::{self, MoveOutcome};
 use crate::core::view::unreadable;
 use crate::messages::error::SendMessageError;
 use crate::messages::index::{self, By};
@@ -72,10 +72,10 @@ pub(super) fn template_number(
     }
     let has = |account: Option<&str>| row.is_approved(pool, account);
     let patience = context.core.rules.messages.reassign_after;
-    let own = sticky::choose(context, to, patience, has)?;
+    let own = sticky_sender::choose(context, to, patience, has)?;
     match own.filter(is_stuck) {
         // It could not move later: its content is of this account's template.
-        Some(_) => sticky::choose(context, to, Duration::ZERO, has),
+        Some(_) => sticky_sender::choose(context, to, Duration::ZERO, has),
         None => Ok(own),
     }
 }
@@ -143,9 +143,9 @@ pub(crate) fn move_message(
         own.is_none_or(|own| own == account)
             && template.as_ref().is_some_and(|template| template.is_approved(pool, account))
     };
-    match sticky::choose(context, &state.to, patience, has_template)? {
+    match sticky_sender::choose(context, &state.to, patience, has_template)? {
         Some(to) if to != from && context.down_for(to).is_none() => {
-            sticky::note(context, &state.to, to, context.now())?;
+            sticky_sender::note(context, &state.to, to, context.now())?;
             MessageState { number: to, ..state }.write(context);
             context.core.hot.messages.set_number(id, to);
             Ok(MoveOutcome::To(to))

@@ -16,7 +16,7 @@ use crate::contacts::parties_of;
 use crate::conversations::{self, InboxCounts, Wrote};
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::message_status::{MessageStatus, Waiter};
-use crate::core::senders::sticky;
+use crate::core::senders::sticky_sender;
 use crate::core::settings::UseTemplateError;
 use crate::messages::content::{content_key, outbound};
 use crate::messages::error::SendMessageError;
@@ -87,8 +87,9 @@ impl Command for Send {
     fn carry_out(self, context: &mut Context<'_>) -> Result<MessageSent, SendMessageError> {
         let Self { message, through, unique, waiter, refused } = self;
         let SendMessage { to, content, answers, notes, from } = message;
-        let named =
-            |name: Box<str>| sticky::named(context, &name).ok_or(SendMessageError::UnknownNumber);
+        let named = |name: Box<str>| {
+            sticky_sender::named(context, &name).ok_or(SendMessageError::UnknownNumber)
+        };
         let from = from.map(named).transpose()?;
         // Fallible steps come first, before anything is changed.
         let conversation = conversations::of_party(context, &to)?;
@@ -105,7 +106,7 @@ impl Command for Send {
         let is_pinned = from.is_some() || answers.is_some();
         may_send(context, (number, may_move && !is_pinned), price)?;
         let now = context.now();
-        let used = sticky::to_note(context, &to, number, now)?;
+        let used = sticky_sender::to_note(context, &to, number, now)?;
         let counted = |_: &_| conversations::note_inbox(context, &InboxCounts::one_sent());
         let noted = conversation.as_ref().map(counted).transpose()?;
         let message_id = MessageId::from_parts(now, unique);
@@ -116,7 +117,7 @@ impl Command for Send {
             MessageState { give_up_at, notes, pinned: is_pinned, answers, media: file, ..new };
         let place = queue(context, &state, refused.is_none())?;
         // The rest does not fail, so a refused message leaves no changes.
-        sticky::put(context, &state.to, used);
+        sticky_sender::put(context, &state.to, used);
         context.core.set_credits(context.core.credits - price, context.effects);
         if let Some(event) = state.event() {
             context.effects.emit(now, event);

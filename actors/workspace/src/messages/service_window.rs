@@ -15,7 +15,7 @@ use postrider_number::record::NumberInfo;
 use postrider_store::{StoreError, Table, View};
 
 use crate::core::command::Context;
-use crate::core::senders::sticky;
+use crate::core::senders::sticky_sender;
 use crate::core::view::unreadable;
 use crate::sweep::{Look, RecordKeys};
 
@@ -73,7 +73,7 @@ pub(crate) fn forget_all(context: &mut Context<'_>, contact: &PartyId) {
         let key = window_key(&context.core.id, number.line(), contact);
         context.delete(Table::Windows, key);
     }
-    sticky::forget(context, contact);
+    sticky_sender::forget(context, contact);
 }
 
 /// Closes the windows of a contact that have not been opened since `at`.

@@ -1,7 +1,7 @@
 //! Lists one-time passwords, newest first.
 //!
 //! Sending a code writes nothing for it; its end writes a record and the entries of its index
-//! (`core/otp/ended.rs`). Requests that have not ended are found in the actor's
+//! (`core/otp/ended_record.rs`). Requests that have not ended are found in the actor's
 //! memory first. A request that ends meanwhile has its record by the time the records are read, so
 //! none is missed between the two. One that is in both is listed by its record.
 //!
@@ -19,12 +19,12 @@ use postrider_domain::{NumberId, Phone, RequestId, Timestamp};
 use crate::Workspace;
 use crate::core::Core;
 use crate::core::command::{Command, Context};
-use crate::core::otp::chain::{channel_of, tries_of};
+use crate::core::otp::failover::{channel_of, tries_of};
 use crate::core::otp::pending::PendingQuery;
 use crate::core::otp::requests::{KEPT_AFTER_EXPIRY, Otp};
 use crate::core::otp::types::OtpState;
 use crate::newest_first::{LOOKED_AT_MAX, Walk, WalkBatch, merged};
-use crate::otp::ended::ended_before;
+use crate::otp::read_ended::ended_before;
 
 /// The number of requests that one command looks at: some 50 µs of the actor.
 const LOOKED_AT_ONCE: usize = 2_000;

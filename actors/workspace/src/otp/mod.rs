@@ -1,11 +1,11 @@
 //! The operations of callers on one-time passwords, and the channel's answers to their messages.
 
-pub(crate) mod courier;
-mod days;
-mod decided;
-mod ended;
+mod decisions;
 mod list;
+mod read_days;
+mod read_ended;
 pub mod sms;
+pub(crate) mod step_worker;
 pub mod test_phones;
 
 use postrider_channel::callback::Progress;
@@ -24,16 +24,16 @@ use crate::core::otp::types::{
     VerifyOtpError,
 };
 use crate::core::otp::{delivery, languages};
-use crate::core::senders::{codes, sticky};
+use crate::core::senders::{code_sender, sticky_sender};
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::mailbox::message::WorkspaceMessage;
 use crate::templates::update;
 
-pub use days::OtpDays;
-pub(crate) use days::{counts_of_today, expired_days};
-pub use decided::{Decided, DecisionFilter, DecisionRow, DecisionsPage};
-pub(crate) use ended::expired_otps;
+pub use decisions::{DecisionData, DecisionFilter, DecisionRow, DecisionsPage};
 pub use list::{OtpFilter, OtpRow, OtpsPage};
+pub use read_days::OtpDays;
+pub(crate) use read_days::{counts_of_today, expired_days};
+pub(crate) use read_ended::expired_otps;
 
 impl Workspace {
     /// Creates a one-time password and sends it to a phone.
@@ -137,13 +137,13 @@ pub(crate) fn send(
 ) -> Result<OtpSent, SendOtpError> {
     resolve_languages(command.more.as_deref_mut(), context)?;
     let phone = command.phone;
-    let through = codes::choose_for_send(&mut command, context)?;
+    let through = code_sender::choose_for_send(&mut command, context)?;
     let down = through.or(context.core.number).and_then(|number| context.down_for(number));
     let through = through.filter(|_| phone.known().is_some());
-    let noted = codes::to_note(context, phone, through)?;
+    let noted = code_sender::to_note(context, phone, through)?;
     let sent = context.core.send_otp(command, id, down, context.effects)?;
     if context.core.goes_through_number(id) {
-        sticky::put(context, &phone.into(), noted);
+        sticky_sender::put(context, &phone.into(), noted);
     }
     Ok(sent)
 }
@@ -165,7 +165,7 @@ fn resolve_languages(
         return Ok(());
     }
     // An unknown number is refused when the number is chosen.
-    let named = more.from.as_deref().and_then(|name| sticky::named(context, name));
+    let named = more.from.as_deref().and_then(|name| sticky_sender::named(context, name));
     let mut template = &*own.language;
     for wanted in language.served_by() {
         if wanted == &*own.language {
@@ -187,7 +187,7 @@ pub(crate) fn resend(
     (id, only): (RequestId, Option<OtpChannel>),
     message: MessageId,
 ) -> Result<OtpSent, ResendOtpError> {
-    let moved = codes::choose_for_resend(context, id).map_err(ResendOtpError::Refused)?;
+    let moved = code_sender::choose_for_resend(context, id).map_err(ResendOtpError::Refused)?;
     let to = moved.as_ref().map(|moved| moved.number);
     let down = to.or_else(|| context.core.next_number(id));
     let down = down.and_then(|number| context.down_for(number));
@@ -195,7 +195,7 @@ pub(crate) fn resend(
     if let Some(moved) = moved
         && context.core.goes_through_number(id)
     {
-        sticky::put(context, &moved.contact, moved.noted);
+        sticky_sender::put(context, &moved.contact, moved.noted);
     }
     Ok(sent)
 }

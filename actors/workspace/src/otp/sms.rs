@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::Workspace;
 use crate::core::command::{Command, Context};
 use crate::core::records::sms_key;
-use crate::otp::courier::SettleStep;
+use crate::otp::step_worker::SettleStep;
 
 /// The maximum difference between a receipt's moment and now, in seconds.
 const TOLERANCE: u64 = 300;

@@ -14,7 +14,7 @@
 use postrider_store::Position;
 
 use super::Rebases;
-use crate::core::hot::HotState;
+use crate::core::hot_state::HotState;
 
 /// The first byte.
 const MARK: u8 = 0xfe;

@@ -14,17 +14,17 @@ use postrider_domain::{
     Event, EventData, MessageId, NumberId, OtpCode, Phone, PublicEvent, RequestId, Timestamp,
 };
 
-use super::chain::{channel_of, tries_of};
-use super::chain_plan::{plan_again, plan_of};
 use super::day_counts::CountedEvent;
 use super::extras::note_send;
+use super::failover::{channel_of, tries_of};
+use super::failover_plan::{plan_again, plan_of};
 use super::requests::Otp;
 use super::rolling_window::{CallerQuota, quota_of_mailbox, quotas_of_caller};
 use super::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendMore, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
 };
-use super::{chain, conversion_guard, inbound, languages, pumping_guard};
+use super::{conversion_guard, failover, inbound, languages, pumping_guard};
 use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::settings::Rules;
@@ -78,7 +78,7 @@ impl Core {
         if let Some(plan) = plan {
             let expires_at = self.emit_send(&otp, false, effects);
             self.perform(Event::OtpChain { id, plan: Box::new(plan) }, effects);
-            chain::next_step(self, id, down.is_some(), effects);
+            failover::next_step(self, id, down.is_some(), effects);
             return Ok(OtpSent { request_id: id, expires_at, number: self.number_shown(id) });
         }
         self.set_credits(self.credits - self.rules.prices.otp, effects);
@@ -130,7 +130,7 @@ impl Core {
         }
         let chain = self.hot.otps.chains.get(id);
         let tries = chain.map_or_else(|| self.hot.otps.earlier.newest(id), |chain| chain.newest());
-        if plan.is_some() && tries >= chain::TRIES_MAX {
+        if plan.is_some() && tries >= failover::TRIES_MAX {
             let full = Unavailable::because(UnavailableReason::Overloaded);
             return Err(ResendOtpError::Refused(full.into()));
         }
@@ -153,9 +153,9 @@ impl Core {
         self.perform(Event::OtpResent { id, at: self.hot.now() }, effects);
         self.count_callers(mailbox, effects);
         if is_chain {
-            chain::end_newest(self, &otp, effects);
+            failover::end_newest(self, &otp, effects);
             let expires_at = self.emit_send(&otp, true, effects);
-            chain::next_step(self, id, down.is_some(), effects);
+            failover::next_step(self, id, down.is_some(), effects);
             return Ok(OtpSent { request_id: id, expires_at, number: self.number_shown(id) });
         }
         self.set_credits(self.credits - self.rules.prices.otp, effects);

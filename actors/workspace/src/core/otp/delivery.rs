@@ -19,8 +19,8 @@ use postrider_runtime::flow::Backoff;
 
 use crate::core::Core;
 use crate::core::effects::Effects;
-use crate::core::otp::chain;
 use crate::core::otp::day_counts::CountedEvent;
+use crate::core::otp::failover;
 use crate::core::otp::requests::{MessageStanding, Otp, OtpMessage};
 
 /// The number of times that a code is sent again.
@@ -105,7 +105,7 @@ pub(crate) fn settle(
 ) {
     let Some(otp) = core.known(id) else { return };
     if core.hot.otps.chains.get(id).is_some() {
-        return chain::settle(core, &otp, number, settled, effects);
+        return failover::settle(core, &otp, number, settled, effects);
     }
     let message = core.hot.otps.earlier.message(&otp, number);
     if message.is.unsettled > 0 {
@@ -149,7 +149,7 @@ pub(crate) fn give_up_unsent(core: &mut Core, otp: Otp, effects: &mut Effects) {
         return;
     }
     if core.hot.otps.chains.get(otp.id).is_some() {
-        return chain::give_up_tries(core, &otp, effects);
+        return failover::give_up_tries(core, &otp, effects);
     }
     for number in 1..=core.hot.otps.earlier.newest(otp.id) {
         let message = core.hot.otps.earlier.message(&otp, number);
@@ -171,7 +171,7 @@ pub(crate) fn report(
 ) {
     let Some(otp) = core.known(id) else { return };
     if core.hot.otps.chains.get(id).is_some() {
-        return chain::report(core, &otp, number, progress, effects);
+        return failover::report(core, &otp, number, progress, effects);
     }
     let message = core.hot.otps.earlier.message(&otp, number);
     // A person who has entered the code has got it.

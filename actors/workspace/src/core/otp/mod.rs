@@ -1,17 +1,17 @@
 //! Pure: one-time passwords: their requests, limits, delivery and retries.
 
-pub(crate) mod chain;
-pub(crate) mod chain_plan;
-pub(crate) mod chain_state;
+mod compact_index;
 pub(crate) mod conversion_counts;
 mod conversion_guard;
 pub mod day_counts;
 mod decisions;
 pub(crate) mod delivery;
-pub(crate) mod ended;
+pub(crate) mod ended_record;
 pub mod extras;
+pub(crate) mod failover;
+pub(crate) mod failover_plan;
+pub(crate) mod failover_state;
 pub(crate) mod inbound;
-mod index;
 pub(crate) mod languages;
 pub(crate) mod pending;
 pub mod pumping_guard;

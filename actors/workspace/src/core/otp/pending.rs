@@ -12,7 +12,7 @@ use postrider_domain::{Phone, RequestId, Timestamp};
 
 use super::requests::Otp;
 use super::rolling_window::WINDOW_MAX;
-use crate::core::hot::HotState;
+use crate::core::hot_state::HotState;
 
 /// The longest time that a request can be verified, with the delay of a tick.
 ///

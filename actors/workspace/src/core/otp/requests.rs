@@ -13,9 +13,9 @@ use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus, encode};
 use postrider_domain::{Phone, RequestId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::core::otp::chain_state::Chains;
+use crate::core::otp::compact_index::CompactIndex;
 use crate::core::otp::extras::Extras;
-use crate::core::otp::index::CompactIndex;
+use crate::core::otp::failover_state::Chains;
 
 /// The time for which an ended request is known after it would have expired.
 pub(crate) const KEPT_AFTER_EXPIRY: Duration = Duration::from_secs(3600);

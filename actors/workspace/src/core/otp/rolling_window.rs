@@ -13,7 +13,7 @@ use postrider_domain::event::chain::{ChainPlan, OtpChannel};
 use postrider_domain::event::{EventDecodeError, encode};
 use postrider_domain::{CodeKeys, Limits, Phone, Timestamp};
 
-use crate::core::otp::index::CompactIndex;
+use crate::core::otp::compact_index::CompactIndex;
 use crate::core::otp::requests::OtpSlot;
 use crate::core::otp::types::{CallerContext, CallerKind};
 

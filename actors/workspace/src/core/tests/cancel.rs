@@ -5,8 +5,8 @@ use postrider_domain::event::chain::{ChainStep, OtpChannel};
 use postrider_domain::event::otp::OtpNotes;
 
 use super::*;
-use crate::core::otp::chain_plan::ChannelSetup;
 use crate::core::otp::extras::TestPhones;
+use crate::core::otp::failover_plan::ChannelSetup;
 use crate::core::otp::types::{CallerContext, CallerKind, SendMore};
 
 fn cancel(bench: &mut Bench, id: RequestId) -> Result<(), VerifyOtpError> {

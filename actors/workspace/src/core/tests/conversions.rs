@@ -6,9 +6,9 @@ use postrider_domain::event::chain::{ChainStep, OtpChannel, TryStatus};
 use postrider_domain::event::decision::OtpDecision;
 use serde_json::{Value, json};
 
-use crate::core::otp::chain;
-use crate::core::otp::chain_plan::ChannelSetup;
 use crate::core::otp::conversion_counts::{Conversion, EmittedRefusals};
+use crate::core::otp::failover;
+use crate::core::otp::failover_plan::ChannelSetup;
 use crate::core::otp::types::{BlockedBy, SendMore};
 use crate::core::settings::AdaptiveOptions;
 use crate::core::tests::*;
@@ -343,7 +343,7 @@ fn over(bench: &mut Bench, region: &str, channels: &[OtpChannel]) -> Option<Requ
 
 fn settle_step(bench: &mut Bench, id: RequestId, number: u8, status: TryStatus) {
     let settle = |core: &mut Core, effects: &mut Effects| {
-        chain::settle_step(core, id, number, (status, None), effects);
+        failover::settle_step(core, id, number, (status, None), effects);
         Ok::<_, ()>(())
     };
     bench.run(true, settle).unwrap();

@@ -1,10 +1,10 @@
 //! Tests of the rules of a workspace, without a runtime: each test sets the time.
 
 mod cancel;
-mod chain;
 mod claims;
 mod conversion_holds;
 mod conversions;
+mod failover;
 mod inbound;
 mod pending;
 mod replay;
@@ -33,7 +33,7 @@ use postrider_domain::{
 
 use crate::core::Core;
 use crate::core::effects::Effects;
-use crate::core::hot::HotState;
+use crate::core::hot_state::HotState;
 use crate::core::otp::conversion_counts::Conversion;
 use crate::core::otp::delivery;
 use crate::core::otp::pumping_guard::PrefixCount;

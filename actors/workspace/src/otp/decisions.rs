@@ -39,12 +39,12 @@ pub struct DecisionRow {
     /// The time of the decision.
     pub at: Timestamp,
     /// The decision, and its figures.
-    pub decided: Decided,
+    pub data: DecisionData,
 }
 
 /// The data of the event.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Decided {
+pub struct DecisionData {
     /// The request; `None` if it was refused, so that there is none.
     pub request_id: Option<RequestId>,
     /// The destination phone.
@@ -77,7 +77,7 @@ pub struct DecisionsPage {
 }
 
 impl DecisionFilter {
-    fn takes(&self, it: &Decided) -> bool {
+    fn takes(&self, it: &DecisionData) -> bool {
         self.prefix.is_none_or(|digits| digits.matches(it.phone))
             && self.phone.is_none_or(|phone| phone == it.phone)
             && self.request_id.is_none_or(|id| Some(id) == it.request_id)
@@ -85,7 +85,7 @@ impl DecisionFilter {
     }
 
     /// Returns the decision of an entry, if the filter matches.
-    fn matching_decision(&self, entry: &LogEntry) -> Option<Decided> {
+    fn matching_decision(&self, entry: &LogEntry) -> Option<DecisionData> {
         match &entry.event {
             PublicEvent::Other { data, .. } if entry.event.kind() == KIND => {
                 let decided = serde_json::from_str(data);
@@ -139,9 +139,9 @@ fn page(
             return false;
         }
         (last, looked_at) = (sequence, looked_at + 1);
-        if let Some(decided) = filter.matching_decision(&entry) {
+        if let Some(data) = filter.matching_decision(&entry) {
             let (event_id, at) = (entry.id(id, sequence), entry.at);
-            rows.push(DecisionRow { event_id, at, decided });
+            rows.push(DecisionRow { event_id, at, data });
         }
         true
     })?;

@@ -106,7 +106,7 @@ pub(crate) struct Chains {
     due: BTreeSet<(Timestamp, RequestId)>,
     /// Tries by SMS and mail that were claimed and have no outcome.
     open: BTreeSet<(RequestId, u8)>,
-    /// The open tries that were handed to the courier since the workspace was loaded.
+    /// The open tries that were handed to step workers since the workspace was loaded.
     handed: BTreeSet<(RequestId, u8)>,
 }
 
@@ -203,7 +203,7 @@ impl Chains {
         self.due.extend(due.map(|due| (due, id)));
     }
 
-    /// Notes that a try is with the courier.
+    /// Notes that a try is with a step worker.
     pub(crate) fn note_handed(&mut self, id: RequestId, number: u8) {
         self.handed.insert((id, number));
     }

@@ -184,7 +184,7 @@ mod ended_index_tests {
     use postrider_domain::golden::{AT, Sheet, UNIQUE};
 
     use super::*;
-    use crate::core::otp::ended::tests::expired;
+    use crate::core::otp::ended_record::tests::expired;
 
     #[test]
     fn keys_are_as_ever() {

@@ -4,8 +4,8 @@
 use postrider_domain::event::chain::{ChainStep, OtpChannel, TryStatus};
 
 use super::*;
-use crate::core::otp::chain;
-use crate::core::otp::chain_plan::ChannelSetup;
+use crate::core::otp::failover;
+use crate::core::otp::failover_plan::ChannelSetup;
 use crate::core::otp::types::SendMore;
 use crate::core::portfolio::FullNumbers;
 use OtpChannel::{Email, Messaging, Sms};
@@ -27,7 +27,7 @@ fn begin(bench: &mut Bench, channels: &[OtpChannel]) -> RequestId {
 fn word(bench: &mut Bench, id: RequestId, number: u8, status: TryStatus) {
     let error = (status == TryStatus::Failed).then_some(7);
     let settle = |core: &mut Core, effects: &mut Effects| {
-        chain::settle_step(core, id, number, (status, error), effects);
+        failover::settle_step(core, id, number, (status, error), effects);
         Ok::<_, ()>(())
     };
     bench.run(true, settle).unwrap();
@@ -115,7 +115,7 @@ fn what_was_claimed_before_a_crash_is_unknown_and_its_time_runs() {
     let id = begin(&mut bench, &[Sms, Email]);
     bench.pass(Duration::from_secs(10));
     assert!(!bench.tick());
-    assert_eq!(tries(&mut bench, id), "sms queued", "the courier has it");
+    assert_eq!(tries(&mut bench, id), "sms queued", "a step worker has it");
     bench.core.hot = bench.replayed();
     while bench.tick() {}
     assert_eq!(tries(&mut bench, id), "sms unknown");
@@ -251,7 +251,7 @@ fn a_try_under_way_ends_when_an_earlier_one_arrives_or_the_code_is_sent_again() 
             assert_eq!((&data["step"], &data["status"]), (&2.into(), &so_far.as_str().into()));
             assert_eq!(data["next"], serde_json::json!(next));
             assert!(bench.read(id).unwrap().tries[1].ended_at.is_some(), "{so_far:?}");
-            assert!(!chain::is_step_wanted(&bench.core, id, 2), "nothing calls for it again");
+            assert!(!failover::is_step_wanted(&bench.core, id, 2), "nothing calls for it again");
             // A later outcome of it still counts.
             word(&mut bench, id, 2, TryStatus::Failed);
             let (first, rest) =
@@ -269,9 +269,9 @@ fn a_step_that_waits_is_not_called_once_the_code_has_arrived() {
     bench.settle_message(id, 1, FinalOutcome::Sent);
     bench.pass(STEP);
     while bench.tick() {}
-    assert!(chain::is_step_wanted(&bench.core, id, 2));
+    assert!(failover::is_step_wanted(&bench.core, id, 2));
     bench.report(id, 1, &Progress::Delivered);
-    assert!(!chain::is_step_wanted(&bench.core, id, 2));
+    assert!(!failover::is_step_wanted(&bench.core, id, 2));
     word(&mut bench, id, 2, TryStatus::Failed);
     assert_eq!(tries(&mut bench, id), "messaging delivered, sms failed");
     assert_eq!(bench.core.credits, 999, "what was not called is given back");

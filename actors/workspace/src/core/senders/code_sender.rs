@@ -19,7 +19,7 @@ use crate::core::command::Context;
 use crate::core::effects::Effects;
 use crate::core::otp::types::{SendOtp, SendOtpError};
 use crate::core::otp::{delivery, languages};
-use crate::core::senders::sticky::{self, MoveOutcome};
+use crate::core::senders::sticky_sender::{self, MoveOutcome};
 
 impl Core {
     /// Returns the number to which a request's newest message was handed.
@@ -101,7 +101,7 @@ pub(crate) fn choose_for_send(
     let language = found.map_or(&*context.core.otp_template.language, |it| &*it.template);
     let through = match named {
         Some(name) => {
-            let number = sticky::named(context, name).ok_or(SendOtpError::UnknownNumber)?;
+            let number = sticky_sender::named(context, name).ok_or(SendOtpError::UnknownNumber)?;
             if leaves && !context.core.pool.is_of_one_account() {
                 languages::check_template(context.core, language, number)?;
             }
@@ -121,7 +121,7 @@ fn choose(
     language: &str,
 ) -> Result<Option<NumberId>, Unavailable> {
     let carries = |account: Option<&str>| languages::carries(context.core, language, account);
-    sticky::choose(context, &phone.into(), Duration::ZERO, carries)
+    sticky_sender::choose(context, &phone.into(), Duration::ZERO, carries)
 }
 
 /// Returns the note to write if a number becomes the contact's with a send.
@@ -131,7 +131,7 @@ pub(crate) fn to_note(
     through: Option<NumberId>,
 ) -> Result<Option<Vec<u8>>, SendOtpError> {
     let Some(number) = through else { return Ok(None) };
-    Ok(sticky::to_note(context, &phone.into(), number, context.now())?)
+    Ok(sticky_sender::to_note(context, &phone.into(), number, context.now())?)
 }
 
 /// Moves a code that waits for a number which is down to another one.
@@ -153,7 +153,7 @@ pub(crate) fn move_code(
     let language = &languages::template_of(context.core, id).language;
     match choose(context, otp.phone, language)? {
         Some(to) if to != from && context.down_for(to).is_none() => {
-            sticky::note(context, &contact, to, context.now())?;
+            sticky_sender::note(context, &contact, to, context.now())?;
             context.core.move_request(id, to, context.effects);
             Ok(MoveOutcome::To(to))
         }
@@ -176,7 +176,7 @@ pub(crate) fn choose_for_resend(
     let contact = PartyId::from(otp.phone);
     let to = choose(context, otp.phone, &languages::template_of(core, id).language)?;
     let Some(number) = to.filter(|to| context.down_for(*to).is_none()) else { return Ok(None) };
-    let noted = sticky::to_note(context, &contact, number, context.now())?;
+    let noted = sticky_sender::to_note(context, &contact, number, context.now())?;
     Ok(Some(MovedResend { number, contact, noted }))
 }
 

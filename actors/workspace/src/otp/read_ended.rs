@@ -12,8 +12,8 @@ use postrider_domain::event::otp::{OtpNotes, OtpOwnNotes, OtpTry};
 use postrider_domain::{RequestId, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
-use crate::core::otp::chain::channel_of;
-use crate::core::otp::ended::{self, EndedBy, EndedOtp};
+use crate::core::otp::ended_record::{self, EndedBy, EndedOtp};
+use crate::core::otp::failover::channel_of;
 use crate::core::otp::types::{OtpState, ReadOtpError};
 use crate::newest_first::WalkBatch;
 use crate::otp::list::{OtpFilter, OtpRow};
@@ -66,7 +66,7 @@ impl EndedSearch<'_> {
                 if self.filter.is_before(id.timestamp()) {
                     return Ok(batch);
                 }
-                let key = ended::key(self.workspace, id);
+                let key = ended_record::key(self.workspace, id);
                 let record = self.store.get(Table::Otps, &key)?;
                 // A removed record had been kept for its full time.
                 let record = record.map(|bytes| EndedOtp::decode(&bytes)).transpose()?;
@@ -88,8 +88,8 @@ impl EndedSearch<'_> {
     /// Reads all records, one by one.
     fn scan(&self) -> Result<WalkBatch<RequestId, OtpRow>, StoreError> {
         let mut batch = WalkBatch { rows: Vec::new(), looked_at: 0, down_to: None };
-        let prefix = ended::prefix(self.workspace);
-        let from = self.before.map(|before| ended::key(self.workspace, before));
+        let prefix = ended_record::prefix(self.workspace);
+        let from = self.before.map(|before| ended_record::key(self.workspace, before));
         let (direction, mut damage) = (Direction::Backward, None);
         let (enough, looks) = self.wanted;
         self.store.scan(Table::Otps, &prefix, from.as_deref(), direction, &mut |key, value| {
@@ -154,7 +154,7 @@ impl Workspace {
         }
         let found = self
             .read(move |store, workspace| {
-                let found = store.get(Table::Otps, &ended::key(workspace, id))?;
+                let found = store.get(Table::Otps, &ended_record::key(workspace, id))?;
                 found.map(|bytes| EndedOtp::decode(&bytes)).transpose()
             })
             .await
@@ -218,7 +218,7 @@ pub(crate) fn expired_otps(
     cursor: &mut SweepCursor,
 ) -> Result<RecordKeys, StoreError> {
     let first = RequestId::from_parts(look.now.minus(known_for(look.kept.otps)), 0);
-    let prefix = ended::prefix(look.workspace);
+    let prefix = ended_record::prefix(look.workspace);
     let from = cursor.from.clone();
     let (mut keys, mut next) = (Vec::new(), look.now.plus(ROUND));
     look.scan(Table::Otps, &prefix, &from, &mut |key, value| {
@@ -232,7 +232,8 @@ pub(crate) fn expired_otps(
         }
         // The index entries of an unreadable record stay, and lead to nothing.
         let ended = id.zip(EndedOtp::decode(value).ok());
-        let entries = ended.iter().flat_map(|(id, of)| ended::index_keys(look.workspace, *id, of));
+        let entries =
+            ended.iter().flat_map(|(id, of)| ended_record::index_keys(look.workspace, *id, of));
         keys.extend(entries.map(|key| (Table::OtpIndex, key)));
         keys.push((Table::Otps, key.to_vec()));
         cursor.pass(key);
@@ -254,7 +255,7 @@ mod tests {
     use postrider_store::{Change, Group, MemoryStore, Store};
 
     use super::*;
-    use crate::core::otp::ended;
+    use crate::core::otp::ended_record;
 
     /// The record of a request, with its entries.
     fn keep(store: &MemoryStore, workspace: &WorkspaceId, number: u64) {
@@ -271,8 +272,9 @@ mod tests {
             ended_at: at,
             notes: Some(format!(r#"{{"reference":"order-{}"}}"#, number % 3).into()),
         };
-        let mut changes = vec![Change::put(Table::Otps, ended::key(workspace, id), ended.encode())];
-        let keys = ended::index_keys(workspace, id, &ended);
+        let mut changes =
+            vec![Change::put(Table::Otps, ended_record::key(workspace, id), ended.encode())];
+        let keys = ended_record::index_keys(workspace, id, &ended);
         changes.extend(keys.map(|key| Change::put(Table::OtpIndex, key, [])));
         store.commit(Group::new(None, &changes)).unwrap();
     }

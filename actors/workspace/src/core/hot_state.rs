@@ -12,10 +12,10 @@ use postrider_domain::event::chain::{ChainPlan, ChainStep, OtpChannel, TryStatus
 use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus};
 use postrider_domain::{Event, MessageId, Phone, RequestId, Timestamp};
 
-use crate::core::otp::chain_state::{Chain, Chains, Try, TryChange};
 use crate::core::otp::conversion_counts::ConversionCounts;
 use crate::core::otp::delivery::Repeats;
 use crate::core::otp::extras::Extras;
+use crate::core::otp::failover_state::{Chain, Chains, Try, TryChange};
 use crate::core::otp::pumping_guard::PrefixCounts;
 use crate::core::otp::requests::{EarlierMessages, MessageStanding, Otp, OtpSlot, OtpTable};
 use crate::core::otp::rolling_window::{CallerLog, SendLog};

@@ -1,4 +1,4 @@
-//! Pure: the steps over which a code is to arrive, and the courier's call of a step.
+//! Pure: the steps over which a code is to arrive, and a step worker's call of one.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use postrider_domain::event::chain::{ChainPlan, ChainStep, OtpChannel};
 use postrider_domain::otp_text::{OtpText, OtpTexts};
 use postrider_domain::{OtpCode, Phone, RequestId, Timestamp};
 
-use super::chain_state::Chain;
+use super::failover_state::Chain;
 use super::types::{SendMore, SendOtpError};
 use crate::core::Core;
 
@@ -25,7 +25,7 @@ pub(crate) struct ChannelSetup {
     pub(crate) texts: Arc<OtpTexts>,
 }
 
-/// A step that the courier is to carry out.
+/// A step that a step worker is to carry out.
 #[derive(Debug, Clone)]
 pub(crate) struct StepCall {
     pub(crate) request: RequestId,

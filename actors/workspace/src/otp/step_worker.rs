@@ -22,8 +22,8 @@ use serde::Serialize;
 
 use crate::Workspace;
 use crate::core::command::{Command, Context, Footprint};
-use crate::core::otp::chain;
-use crate::core::otp::chain_plan::StepCall;
+use crate::core::otp::failover;
+use crate::core::otp::failover_plan::StepCall;
 use crate::otp::sms::{SmsGateway, SmsRoute};
 use crate::services::Services;
 
@@ -127,12 +127,12 @@ enum Means {
 }
 
 async fn means(of: &Workspace, call: &StepCall) -> Means {
-    let courier = &of.shared.courier;
+    let workers = &of.shared.step_workers;
     match call.channel {
         OtpChannel::Sms => match of.sms_gateway().await {
             Ok(Some(gateway)) => match gateway.route.clone() {
-                SmsRoute::Sandbox => Means::Sandbox(Arc::clone(&courier.sandbox)),
-                SmsRoute::Http { url } => match courier.client(&of.shared.webhooks.options) {
+                SmsRoute::Sandbox => Means::Sandbox(Arc::clone(&workers.sandbox)),
+                SmsRoute::Http { url } => match workers.client(&of.shared.webhooks.options) {
                     Some(client) => Means::Gateway { client, gateway, url },
                     None => Means::None(NotTaken(None)),
                 },
@@ -142,7 +142,7 @@ async fn means(of: &Workspace, call: &StepCall) -> Means {
         },
         OtpChannel::Email => match &of.shared.mailer.options {
             Some(options) => Means::Mail(Box::new(options.clone())),
-            None => Means::Sandbox(Arc::clone(&courier.sandbox)),
+            None => Means::Sandbox(Arc::clone(&workers.sandbox)),
         },
         // A number carries it out.
         OtpChannel::Messaging => Means::None(Ended(TryStatus::Failed, None)),
@@ -298,7 +298,7 @@ impl Command for IsStepWanted {
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
-        Ok(chain::is_step_wanted(context.core, self.0, self.1))
+        Ok(failover::is_step_wanted(context.core, self.0, self.1))
     }
 }
 
@@ -318,7 +318,7 @@ impl Command for SettleStep {
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
         let Self(id, number, status, error) = self;
-        chain::settle_step(context.core, id, number, (status, error), context.effects);
+        failover::settle_step(context.core, id, number, (status, error), context.effects);
         Ok(())
     }
 }

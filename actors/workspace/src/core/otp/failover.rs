@@ -1,8 +1,8 @@
-//! Pure: sends a code over one channel after the other, until one has delivered it.
+//! Pure: channel failover: a code goes over the next channel until one has delivered it.
 //!
 //! A step is claimed and paid in the commit before its call. It ends when its channel refuses it or
 //! its time is over; then the next one starts, in the same commit. All steps carry the same code.
-//! A number carries out the steps over the chat-app channel, the courier all others.
+//! A number carries out the steps over the chat-app channel, step workers all others.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use postrider_domain::event::otp::{OtpData, OtpTryEndedData, OtpTryStartedData};
 use postrider_domain::event::{OtpFailure, OtpStatus};
 use postrider_domain::{Event, EventData, MessageId, RequestId, Timestamp};
 
-use super::chain_plan::StepCall;
-use super::chain_state::{Chain, Try};
 use super::day_counts::CountedEvent;
+use super::failover_plan::StepCall;
+use super::failover_state::{Chain, Try};
 use super::languages;
 use super::requests::Otp;
 use super::types::OtpTry;
@@ -119,7 +119,7 @@ fn give_up(core: &mut Core, otp: &Otp, effects: &mut Effects) {
     }
 }
 
-/// Hands the newest try to its number or the courier.
+/// Hands the newest try to its number or a step worker.
 fn hand_over(core: &mut Core, otp: &Otp, step: ChainStep, effects: &mut Effects) {
     if step.channel == OtpChannel::Messaging {
         core.note_next_number(otp.id, effects);
