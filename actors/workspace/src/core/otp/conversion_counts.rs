@@ -22,239 +22,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::settings::AdaptiveOptions;
 
+/// The seconds of a span.
+const SPAN_SECONDS: u64 = 300;
+/// The number of spans in which a region is counted.
+const SPANS: usize = 12;
 /// The maximum of regions that are counted.
 const REGIONS_MAX: usize = 100_000;
 /// The number of verified codes of all regions that make a span a busy one.
 const BUSY_VERIFIED: u16 = 5;
 /// The number of busy spans of the last hour that make a workspace a busy one.
 const BUSY_SPANS: usize = 6;
-
-/// Returns the number of spans in a window of so many seconds.
-pub(crate) fn spans_of(seconds: u16) -> u32 {
-    u32::from(seconds).div_ceil(SPAN_SECONDS as u32).clamp(1, SPANS as u32)
-}
-
-/// The seconds of a span.
-pub(super) const SPAN_SECONDS: u64 = 300;
-/// The number of spans in which a region is counted.
-pub(super) const SPANS: usize = 12;
-
-/// Sends of codes that have ended, and the codes of them that were verified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Conversion {
-    pub(crate) ended: u32,
-    pub(crate) verified: u32,
-}
-
-impl Conversion {
-    pub(super) const fn plus(self, other: Self) -> Self {
-        Self {
-            ended: self.ended.saturating_add(other.ended),
-            verified: self.verified.saturating_add(other.verified),
-        }
-    }
-}
-
-/// The counts of one span.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct CountSpan {
-    pub(super) ended: u16,
-    pub(super) verified: u16,
-}
-
-impl CountSpan {
-    pub(super) fn add(&mut self, verified: bool, sends: u8) {
-        if self.ended > u16::MAX - u16::from(u8::MAX) {
-            // The share stays.
-            (self.ended, self.verified) = (self.ended / 2, self.verified / 2);
-        }
-        self.ended += u16::from(sends);
-        self.verified = self.verified.saturating_add(verified.into());
-    }
-
-    const fn conversion(self) -> Conversion {
-        Conversion { ended: self.ended as u32, verified: self.verified as u32 }
-    }
-}
-
-/// The counts of one region.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct RegionCounts {
-    /// The newest span, in spans since the epoch.
-    pub(super) newest: u32,
-    /// The newest span first.
-    pub(super) spans: [CountSpan; SPANS],
-}
-
-impl RegionCounts {
-    /// Returns the counts of a span, while they are held.
-    pub(super) fn span_mut(&mut self, span: u32) -> Option<&mut CountSpan> {
-        if let Some(later) = span.checked_sub(self.newest).filter(|later| *later > 0) {
-            let later = (later as usize).min(SPANS);
-            self.spans.copy_within(..SPANS - later, later);
-            self.spans[..later].fill(CountSpan::default());
-            self.newest = span;
-        }
-        self.spans.get_mut((self.newest - span) as usize)
-    }
-
-    /// Returns the last spans up to that of `now`, newest first, with their numbers.
-    pub(super) fn last(&self, now: u32, spans: u32) -> impl Iterator<Item = (u32, CountSpan)> {
-        let oldest = (now + 1).saturating_sub(spans);
-        let numbered = (0..=self.newest).rev().zip(self.spans);
-        numbered.filter(move |(number, _)| (oldest..=now).contains(number))
-    }
-
-    /// Returns the sum of the last spans, except those in `without`.
-    pub(super) fn sum(&self, (now, spans): (u32, u32), without: &[u32]) -> Conversion {
-        let counts = self.last(now, spans).filter(|(number, _)| !without.contains(number));
-        counts.fold(Conversion::default(), |sum, (_, span)| sum.plus(span.conversion()))
-    }
-
-    pub(super) const fn is_over(&self, now: u32) -> bool {
-        self.newest as u64 + SPANS as u64 <= now as u64
-    }
-}
-
-/// Returns the number of the span that contains a moment.
-pub(super) fn span(at: Timestamp) -> u32 {
-    u32::try_from(at.as_secs() / SPAN_SECONDS).unwrap_or(u32::MAX - SPANS as u32)
-}
-
 /// The maximum of destinations that are held.
 const HELD_MAX: usize = 10_000;
 /// The divisor of `min_sends` for a destination that is held: a fifth of the codes is enough.
 const HELD_SHARE: u32 = 5;
-
-/// The limit of one destination.
-#[derive(Debug, Clone, Copy)]
-struct DestinationHold {
-    until: Timestamp,
-    /// The start of the window of probes, and the probes since then.
-    probes: (Timestamp, u32),
-}
-
-/// The destinations that are limited, or were of late.
-#[derive(Debug, Default)]
-pub(crate) struct ConversionLimits(BTreeMap<Prefix, DestinationHold>);
-
-impl AdaptiveOptions {
-    /// Returns whether so many codes, by their verified share, limit a destination by themselves.
-    pub(crate) fn has_too_few(&self, of: Conversion) -> bool {
-        of.ended >= self.min_sends && self.is_under(of)
-    }
-
-    /// Returns whether the verified share is too small.
-    pub(crate) fn is_under(&self, of: Conversion) -> bool {
-        let percent = u64::from(self.conversion_percent);
-        u64::from(of.verified) * 100 < percent * u64::from(of.ended)
-    }
-
-    fn window(&self) -> Duration {
-        Duration::from_secs(self.window_seconds.into())
-    }
-
-    fn hold(&self) -> Duration {
-        Duration::from_secs(self.hold_seconds.into())
-    }
-}
-
-impl ConversionLimits {
-    /// Returns whether a destination is held, whatever its counts show.
-    pub(crate) fn is_held(&self, destination: Prefix, now: Timestamp) -> bool {
-        self.0.get(&destination).is_some_and(|hold| now < hold.until)
-    }
-
-    /// Returns whether a destination with these counts is limited.
-    pub(crate) fn judge(
-        &mut self,
-        destination: Prefix,
-        now: Timestamp,
-        counts: Conversion,
-        options: &AdaptiveOptions,
-    ) -> bool {
-        let is_held = self.is_held(destination, now);
-        let least = match is_held {
-            true => options.min_sends.div_ceil(HELD_SHARE),
-            false => options.min_sends,
-        };
-        if counts.ended < least {
-            return is_held;
-        }
-        if !options.is_under(counts) {
-            self.0.remove(&destination);
-            return false;
-        }
-        if self.0.len() >= HELD_MAX && !self.0.contains_key(&destination) {
-            let is_over = |hold: &DestinationHold| {
-                hold.until.max(hold.probes.0.plus(options.window())) <= now
-            };
-            self.0.retain(|_, hold| !is_over(hold));
-        }
-        if self.0.len() < HELD_MAX {
-            let new = DestinationHold { until: now, probes: (now, 0) };
-            self.0.entry(destination).or_insert(new).until = now.plus(options.hold());
-        }
-        true
-    }
-
-    /// Takes one of the probes that a limited destination may have in a window, if one is left.
-    pub(crate) fn take_probe(
-        &mut self,
-        destination: Prefix,
-        now: Timestamp,
-        options: &AdaptiveOptions,
-    ) -> bool {
-        let Some(DestinationHold { probes: (since, count), .. }) = self.0.get_mut(&destination)
-        else {
-            return true;
-        };
-        if since.plus(options.window()) <= now {
-            (*since, *count) = (now, 0);
-        }
-        let is_left = *count < options.min_sends;
-        *count += u32::from(is_left);
-        is_left
-    }
-
-    /// Ends all holds, as the clock was ahead.
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
-    }
-}
-
-/// The refusals in the newest span for which events were emitted.
-///
-/// Sends are limited by themselves, but refusals cost their cause nothing. No snapshot has them: a
-/// restart starts at zero.
-#[derive(Debug, Default)]
-pub(crate) struct EmittedRefusals {
-    span: u32,
-    counts: HashMap<String, u16>,
-    all: u16,
-}
-
-impl EmittedRefusals {
-    /// The maximum of events for one destination in a span: one a second.
-    pub(crate) const OF_DESTINATION_MAX: u16 = 300;
-    /// The maximum of events for all destinations in a span.
-    pub(crate) const ALL_MAX: u16 = 3000;
-
-    /// Returns whether an event of a refusal for a destination is to be emitted; it then counts.
-    pub(crate) fn admits(&mut self, now: Timestamp, prefix: &str) -> bool {
-        if self.span != span(now) {
-            *self = Self { span: span(now), ..Self::default() };
-        }
-        if self.all == Self::ALL_MAX {
-            return false;
-        }
-        let count = self.counts.entry(prefix.to_owned()).or_default();
-        let is_admitted = *count < Self::OF_DESTINATION_MAX;
-        *count += u16::from(is_admitted);
-        self.all += u16::from(is_admitted);
-        is_admitted
-    }
-}
 
 /// The counts of all regions.
 #[derive(Debug, Default)]
@@ -421,6 +202,223 @@ impl ConversionCounts {
         let all = self.regions.keys().map(|it| (*it, self.of_region(*it, now, SPANS as u32)));
         all.filter(|(_, conversion)| conversion.ended > 0).collect()
     }
+}
+
+/// Sends of codes that have ended, and the codes of them that were verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Conversion {
+    pub(crate) ended: u32,
+    pub(crate) verified: u32,
+}
+
+impl Conversion {
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            ended: self.ended.saturating_add(other.ended),
+            verified: self.verified.saturating_add(other.verified),
+        }
+    }
+}
+
+/// The destinations that are limited, or were of late.
+#[derive(Debug, Default)]
+pub(crate) struct ConversionLimits(BTreeMap<Prefix, DestinationHold>);
+
+impl ConversionLimits {
+    /// Returns whether a destination is held, whatever its counts show.
+    pub(crate) fn is_held(&self, destination: Prefix, now: Timestamp) -> bool {
+        self.0.get(&destination).is_some_and(|hold| now < hold.until)
+    }
+
+    /// Returns whether a destination with these counts is limited.
+    pub(crate) fn judge(
+        &mut self,
+        destination: Prefix,
+        now: Timestamp,
+        counts: Conversion,
+        options: &AdaptiveOptions,
+    ) -> bool {
+        let is_held = self.is_held(destination, now);
+        let least = match is_held {
+            true => options.min_sends.div_ceil(HELD_SHARE),
+            false => options.min_sends,
+        };
+        if counts.ended < least {
+            return is_held;
+        }
+        if !options.is_under(counts) {
+            self.0.remove(&destination);
+            return false;
+        }
+        if self.0.len() >= HELD_MAX && !self.0.contains_key(&destination) {
+            let is_over = |hold: &DestinationHold| {
+                hold.until.max(hold.probes.0.plus(options.window())) <= now
+            };
+            self.0.retain(|_, hold| !is_over(hold));
+        }
+        if self.0.len() < HELD_MAX {
+            let new = DestinationHold { until: now, probes: (now, 0) };
+            self.0.entry(destination).or_insert(new).until = now.plus(options.hold());
+        }
+        true
+    }
+
+    /// Takes one of the probes that a limited destination may have in a window, if one is left.
+    pub(crate) fn take_probe(
+        &mut self,
+        destination: Prefix,
+        now: Timestamp,
+        options: &AdaptiveOptions,
+    ) -> bool {
+        let Some(DestinationHold { probes: (since, count), .. }) = self.0.get_mut(&destination)
+        else {
+            return true;
+        };
+        if since.plus(options.window()) <= now {
+            (*since, *count) = (now, 0);
+        }
+        let is_left = *count < options.min_sends;
+        *count += u32::from(is_left);
+        is_left
+    }
+
+    /// Ends all holds, as the clock was ahead.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl AdaptiveOptions {
+    /// Returns whether so many codes, by their verified share, limit a destination by themselves.
+    pub(crate) fn has_too_few(&self, of: Conversion) -> bool {
+        of.ended >= self.min_sends && self.is_under(of)
+    }
+
+    /// Returns whether the verified share is too small.
+    pub(crate) fn is_under(&self, of: Conversion) -> bool {
+        let percent = u64::from(self.conversion_percent);
+        u64::from(of.verified) * 100 < percent * u64::from(of.ended)
+    }
+
+    fn window(&self) -> Duration {
+        Duration::from_secs(self.window_seconds.into())
+    }
+
+    fn hold(&self) -> Duration {
+        Duration::from_secs(self.hold_seconds.into())
+    }
+}
+
+/// The refusals in the newest span for which events were emitted.
+///
+/// Sends are limited by themselves, but refusals cost their cause nothing. No snapshot has them: a
+/// restart starts at zero.
+#[derive(Debug, Default)]
+pub(crate) struct EmittedRefusals {
+    span: u32,
+    counts: HashMap<String, u16>,
+    all: u16,
+}
+
+impl EmittedRefusals {
+    /// The maximum of events for one destination in a span: one a second.
+    pub(crate) const OF_DESTINATION_MAX: u16 = 300;
+    /// The maximum of events for all destinations in a span.
+    pub(crate) const ALL_MAX: u16 = 3000;
+
+    /// Returns whether an event of a refusal for a destination is to be emitted; it then counts.
+    pub(crate) fn admits(&mut self, now: Timestamp, prefix: &str) -> bool {
+        if self.span != span(now) {
+            *self = Self { span: span(now), ..Self::default() };
+        }
+        if self.all == Self::ALL_MAX {
+            return false;
+        }
+        let count = self.counts.entry(prefix.to_owned()).or_default();
+        let is_admitted = *count < Self::OF_DESTINATION_MAX;
+        *count += u16::from(is_admitted);
+        self.all += u16::from(is_admitted);
+        is_admitted
+    }
+}
+
+/// Returns the number of spans in a window of so many seconds.
+pub(crate) fn spans_of(seconds: u16) -> u32 {
+    u32::from(seconds).div_ceil(SPAN_SECONDS as u32).clamp(1, SPANS as u32)
+}
+
+/// The limit of one destination.
+#[derive(Debug, Clone, Copy)]
+struct DestinationHold {
+    until: Timestamp,
+    /// The start of the window of probes, and the probes since then.
+    probes: (Timestamp, u32),
+}
+
+/// The counts of one region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct RegionCounts {
+    /// The newest span, in spans since the epoch.
+    newest: u32,
+    /// The newest span first.
+    spans: [CountSpan; SPANS],
+}
+
+impl RegionCounts {
+    /// Returns the counts of a span, while they are held.
+    fn span_mut(&mut self, span: u32) -> Option<&mut CountSpan> {
+        if let Some(later) = span.checked_sub(self.newest).filter(|later| *later > 0) {
+            let later = (later as usize).min(SPANS);
+            self.spans.copy_within(..SPANS - later, later);
+            self.spans[..later].fill(CountSpan::default());
+            self.newest = span;
+        }
+        self.spans.get_mut((self.newest - span) as usize)
+    }
+
+    /// Returns the last spans up to that of `now`, newest first, with their numbers.
+    fn last(&self, now: u32, spans: u32) -> impl Iterator<Item = (u32, CountSpan)> {
+        let oldest = (now + 1).saturating_sub(spans);
+        let numbered = (0..=self.newest).rev().zip(self.spans);
+        numbered.filter(move |(number, _)| (oldest..=now).contains(number))
+    }
+
+    /// Returns the sum of the last spans, except those in `without`.
+    fn sum(&self, (now, spans): (u32, u32), without: &[u32]) -> Conversion {
+        let counts = self.last(now, spans).filter(|(number, _)| !without.contains(number));
+        counts.fold(Conversion::default(), |sum, (_, span)| sum.plus(span.conversion()))
+    }
+
+    const fn is_over(&self, now: u32) -> bool {
+        self.newest as u64 + SPANS as u64 <= now as u64
+    }
+}
+
+/// The counts of one span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct CountSpan {
+    ended: u16,
+    verified: u16,
+}
+
+impl CountSpan {
+    fn add(&mut self, verified: bool, sends: u8) {
+        if self.ended > u16::MAX - u16::from(u8::MAX) {
+            // The share stays.
+            (self.ended, self.verified) = (self.ended / 2, self.verified / 2);
+        }
+        self.ended += u16::from(sends);
+        self.verified = self.verified.saturating_add(verified.into());
+    }
+
+    const fn conversion(self) -> Conversion {
+        Conversion { ended: self.ended as u32, verified: self.verified as u32 }
+    }
+}
+
+/// Returns the number of the span that contains a moment.
+fn span(at: Timestamp) -> u32 {
+    u32::try_from(at.as_secs() / SPAN_SECONDS).unwrap_or(u32::MAX - SPANS as u32)
 }
 
 #[cfg(test)]
