@@ -35,9 +35,8 @@ use postrider_runtime::{Tenure, Traces};
 use postrider_store::blobs::BlobStore;
 use postrider_store::{DirectorySpace, FreeSpace, Rebuilding, Store};
 use postrider_webhook::{RequestSlots, WebhookOptions};
-use postrider_workspace::core::settings::{GuardOptions, MessageOptions, OtpOptions};
+use postrider_workspace::core::settings::{EventOptions, GuardOptions, MessageOptions, OtpOptions};
 use postrider_workspace::mailbox::admission::Admission;
-use postrider_workspace::sweep::EventOptions;
 use postrider_workspace::{MediaOptions, Workspace};
 use ractor::ActorRef;
 

@@ -168,8 +168,8 @@ pub use postrider_workspace::core::portfolio::{
     portfolio_of,
 };
 pub use postrider_workspace::core::settings::{
-    AdaptiveOptions, ChangeError, GuardMode, GuardOptions, MessageOptions, OtpOptions,
-    WorkspaceSettings,
+    AdaptiveOptions, ChangeError, EventOptions, GuardMode, GuardOptions, MessageOptions,
+    OtpOptions, WorkspaceSettings,
 };
 pub use postrider_workspace::mailbox::watching::{
     ConversationAct, ConversationSign, Progress, Watched,
@@ -179,7 +179,6 @@ pub use postrider_workspace::messages::{
     ObjectContent, SendMessage, SendMessageError, TemplateMessage,
 };
 pub use postrider_workspace::numbers::portfolio::SetPortfolioError;
-pub use postrider_workspace::sweep::EventOptions;
 pub use postrider_workspace::{
     AdDay, CampaignCounts, CampaignDays, CampaignGrouping, CampaignRow, DayRange,
 };

@@ -73,6 +73,5 @@ pub use otp::{
     DecisionData, DecisionFilter, DecisionRow, DecisionsPage, OtpDays, OtpFilter, OtpRow, OtpsPage,
 };
 pub use suppressions::{ContactsCount, Suppression, SuppressionsPage, UnsuppressError};
-pub use sweep::EventOptions;
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};
 pub use webhooks::{DisableInWorkspace, WebhookChange, WebhookError};

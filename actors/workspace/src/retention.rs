@@ -4,13 +4,13 @@
 //! that it was trimmed to. All else is deleted by a workspace's actor, so each workspace is woken
 //! now and then.
 
-use crate::EventOptions;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
+use crate::core::settings::EventOptions;
 use crate::services::Services;
 use postrider_domain::{LogEntry, Timestamp, WorkspaceId};
 use postrider_store::view::log_chunk::{Head, event_log_prefix};

@@ -24,7 +24,7 @@ use postrider_webhook::{GatewayClient, WebhookOptions, Webhooks};
 use crate::core::effects::OtpFiguresAdded;
 use crate::core::otp::pumping_guard::PumpingGuard;
 use crate::core::portfolio::Portfolios;
-use crate::core::settings::{MessageOptions, OtpOptions};
+use crate::core::settings::{EventOptions, MessageOptions, OtpOptions};
 use crate::creation_limit::Creations;
 use crate::directory::Workspaces;
 use crate::disk_space::DiskSpace;
@@ -33,7 +33,7 @@ use crate::mailbox::output_gate::Releaser;
 use crate::media_files::MediaFiles;
 use crate::recovered::Recovered;
 use crate::snapshots::KeptAside;
-use crate::sweep::{EventOptions, SweepTurns};
+use crate::sweep::SweepTurns;
 
 /// The shared state of all parts of one engine.
 pub struct Services {

@@ -1,4 +1,4 @@
-//! Pure: the settings of a workspace's rules, and the reasons to refuse a change or a template.
+//! Pure: the settings of a workspace's rules and event log, and the reasons to refuse a change.
 
 use std::time::Duration;
 
@@ -82,6 +82,28 @@ impl Default for MessageOptions {
             reassign_after: Duration::from_secs(60),
             kept_for: Some(365 * day),
             written_kept_for: None,
+        }
+    }
+}
+
+/// The retention of an event log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventOptions {
+    /// The time for which events are kept.
+    pub kept_for: Duration,
+    /// The maximum number of a workspace's events.
+    pub kept_max: u64,
+    /// The maximum bytes of a workspace's events.
+    pub kept_bytes_max: u64,
+}
+
+impl Default for EventOptions {
+    /// Returns thirty days, four million events (about a gigabyte, as most are), and two gigabytes.
+    fn default() -> Self {
+        Self {
+            kept_for: Duration::from_secs(30 * 24 * 3600),
+            kept_max: 4_000_000,
+            kept_bytes_max: 2 << 30,
         }
     }
 }
