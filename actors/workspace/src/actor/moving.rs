@@ -15,8 +15,8 @@ use postrider_number::{HandedOver, NumberSlot, Numbers, Wanted};
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::actor::waiting;
 use crate::core::command::Context;
-use crate::core::senders::sticky_sender::MoveOutcome;
-use crate::core::senders::{code_sender, sticky_sender};
+use crate::core::senders::code_sender;
+use crate::core::senders::takeover::{self, MoveOutcome};
 use crate::messages;
 use crate::services::Services;
 
@@ -64,7 +64,7 @@ fn down(state: &WorkspaceState) -> impl Iterator<Item = DownNumber<'_>> {
     let slots = if up.is_empty() { &[][..] } else { slots };
     slots.iter().filter_map(move |(number, slot)| {
         let (number, since) = (*number, slot.down_since(now)?);
-        let wanted = sticky_sender::takes_over(core, number, &up);
+        let wanted = takeover::takes_over(core, number, &up);
         Some(DownNumber { number, slot, since, wanted })
     })
 }

@@ -19,7 +19,8 @@ use crate::core::command::Context;
 use crate::core::effects::Effects;
 use crate::core::otp::types::{SendOtp, SendOtpError};
 use crate::core::otp::{delivery, languages};
-use crate::core::senders::sticky_sender::{self, MoveOutcome};
+use crate::core::senders::sticky_sender;
+use crate::core::senders::takeover::MoveOutcome;
 
 impl Core {
     /// Returns the number to which a request's newest message was handed.

@@ -6,34 +6,18 @@
 //! It is noted only while the pool offers a choice, so that a workspace with one number pays
 //! nothing for it. Use before others joined the only number is found in the contact's own records.
 //! They are its newest message, its conversation, and the codes of the last hour.
-//!
-//! It also says which messages of a number that is down others can send.
 
 use std::time::Duration;
 
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{NumberId, PartyId, Timestamp, WorkspaceId};
-use postrider_number::Wanted;
 use postrider_store::{StoreError, Table, View};
 
-use crate::core::Core;
 use crate::core::command::Context;
-use crate::core::otp::languages;
 use crate::core::senders::pool::{self, LastSender};
 
 /// The time for which a noted moment is not updated: only its order counts.
 const NOTED_FOR: Duration = Duration::from_secs(24 * 3600);
-
-/// The outcome for a message whose number is down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MoveOutcome {
-    /// The message leaves through this number from now on.
-    To(NumberId),
-    /// The message waits for its own number.
-    Stays,
-    /// The message is not to be sent any more.
-    Over,
-}
 
 /// Returns the key of the note of a contact.
 pub(crate) fn key(workspace: &WorkspaceId, contact: &PartyId) -> Vec<u8> {
@@ -150,19 +134,6 @@ pub(crate) fn to_note(
 /// Forgets which number was used with a contact.
 pub(crate) fn forget(context: &mut Context<'_>, contact: &PartyId) {
     context.delete(Table::Windows, key(&context.core.id, contact));
-}
-
-/// Returns the messages that the numbers `up` can send for one that is down.
-///
-/// A message made of a template moves only to a number of the same account. A code moves to any
-/// number whose account has the template of codes.
-pub(crate) fn takes_over(core: &Core, down: NumberId, up: &[NumberId]) -> Wanted {
-    let pool = &core.pool;
-    let accounts = || up.iter().filter_map(|number| pool.account(*number));
-    Wanted {
-        codes: accounts().any(|account| languages::carries_some(core, account)),
-        templates: accounts().any(|account| Some(account) == pool.account(down)),
-    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::core::otp::languages::{CodeTemplate, InLanguage};
 use crate::core::otp::types::SendMore;
 use crate::core::portfolio::Portfolios;
 use crate::core::senders::pool::Pool;
-use crate::core::senders::sticky_sender;
+use crate::core::senders::takeover;
 use crate::core::view::{Pending, RecordView};
 use crate::otp;
 use crate::templates::{ChannelFacts, OfAccount, Template};
@@ -141,7 +141,7 @@ fn what_no_other_number_can_send_is_not_asked_for() {
     let numbers = [number(FIRST, "107"), number(SECOND, "208"), number(third, "107")];
     bench.core.pool = Pool::of(&bench.core.id, &numbers, None);
     let wanted = |bench: &Bench, up: &[NumberId]| {
-        let wanted = sticky_sender::takes_over(&bench.core, FIRST, up);
+        let wanted = takeover::takes_over(&bench.core, FIRST, up);
         (wanted.codes, wanted.templates)
     };
     assert_eq!(wanted(&bench, &[SECOND]), (true, false), "a message stays with its account");
