@@ -1,6 +1,8 @@
 //! Reads one-time passwords that have ended from their records.
 //!
-//! They are read for lists, one by one, and to be forgotten.
+//! A list reads them newest first, behind the requests in memory. The state of one request is read
+//! from its record when the actor has forgotten the request. A sweep reads those past their
+//! retention time.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
