@@ -9,6 +9,7 @@ use postrider_store::view::codec;
 use crate::actor::WorkspaceActor;
 use crate::actor::state::{StateLost, WorkspaceState};
 use crate::core::command::AuditDraft;
+use crate::core::credits;
 use crate::core::otp::failover_plan::chain_in_force;
 use crate::core::records;
 use crate::core::senders::pool::Pool;
@@ -115,7 +116,7 @@ impl WorkspaceActor {
             }
             Configure::Credits(change) => {
                 state.effects.replaces("credits", state.core.credits);
-                state.core.change_credits(change, &mut state.effects)?;
+                credits::change(&mut state.core, change, &mut state.effects)?;
                 None
             }
             Configure::Connect(number) => Some(self.add(*number, state)?),

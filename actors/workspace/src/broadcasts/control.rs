@@ -15,6 +15,7 @@ use postrider_store::{CommitError, Table};
 use crate::broadcasts::sender::NoSender;
 use crate::broadcasts::{BroadcastCounts, committed, emit, find, replies, save, sender};
 use crate::core::command::{Command, Context, Footprint};
+use crate::core::credits;
 use crate::core::settings::UseTemplateError;
 use crate::handle::Workspace;
 use crate::templates::{Template, find_template, known_template, update};
@@ -429,8 +430,7 @@ pub(super) fn settle(
 ) -> Record {
     let unspent = u64::from(record.sendable.saturating_sub(counts.paid()));
     let refund = record.price.saturating_mul(unspent);
-    let credits = context.core.credits.saturating_add(refund);
-    context.core.set_credits(credits, context.effects);
+    credits::refund(context.core, refund, context.effects);
     // For a started one that was sent to nobody, the outcomes show this, and are deleted as well.
     let recipients_dropped = record.status == BroadcastStatus::Cancelled
         && counts.cancelled.saturating_add(counts.suppressed) == record.total;

@@ -19,8 +19,8 @@ use serde_json::Value;
 use crate::broadcasts::sender::{Samples, Sender, check_variables};
 use crate::broadcasts::{emit, find, save};
 use crate::core::command::{Command, Context, Footprint};
-use crate::core::quota;
 use crate::core::settings::UseTemplateError;
+use crate::core::{credits, quota};
 use crate::handle::Workspace;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
 use crate::suppressions;
@@ -372,10 +372,10 @@ fn reserve(
 ) -> Result<u64, CreateBroadcastError> {
     let price = context.core.rules.prices.template(category);
     let (needed, available) = (price.saturating_mul(sendable.into()), context.core.credits);
-    let left = available
-        .checked_sub(needed)
-        .ok_or(CreateBroadcastError::InsufficientCredits { needed, available })?;
-    context.core.set_credits(left, context.effects);
+    if available < needed {
+        return Err(CreateBroadcastError::InsufficientCredits { needed, available });
+    }
+    credits::charge(context.core, needed, context.effects);
     Ok(price)
 }
 

@@ -20,6 +20,7 @@ use crate::broadcasts::control::{fail, save_change};
 use crate::broadcasts::view::credits_after;
 use crate::broadcasts::{committed, control, find};
 use crate::core::command::Context;
+use crate::core::credits;
 use crate::core::view::unreadable;
 use crate::suppressions::stopped_marketing;
 use crate::templates::{Template, find_template};
@@ -89,9 +90,7 @@ pub(crate) fn report(
         context.put(Table::BroadcastNames, name.0, name.1);
     }
     let credits = credits_after(context.core.credits, &record, mark, (before, report));
-    if credits != context.core.credits {
-        context.core.set_credits(credits, context.effects);
-    }
+    credits::set(context.core, credits, context.effects);
     emit(context, (&record, index, number), *to, report);
     let changed = failure.and_then(|failure| after_failure(context, record, failure, refused));
     Ok(NewFailure { is_new: failure.is_some(), changed })

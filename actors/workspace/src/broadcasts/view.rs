@@ -6,6 +6,8 @@ use postrider_domain::template::{TemplateCategory, TemplateName};
 use postrider_domain::{BroadcastId, MessageId, Phone, SenderNotes, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::core::credits::balance_after;
+
 /// A broadcast.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Broadcast {
@@ -205,11 +207,7 @@ pub(super) fn credits_after(
 ) -> u64 {
     let Some(mark) = mark.filter(|_| record.settled) else { return credits };
     let is_paid = |report| status_of(record, mark, report).is_paid();
-    match (is_paid(before), is_paid(Some(now))) {
-        (true, false) => credits.saturating_add(record.price),
-        (false, true) => credits.saturating_sub(record.price),
-        (true, true) | (false, false) => credits,
-    }
+    balance_after(credits, record.price, (is_paid(before), is_paid(Some(now))))
 }
 
 #[cfg(test)]

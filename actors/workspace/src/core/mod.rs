@@ -1,6 +1,7 @@
 //! Pure: the rules of a workspace. A command and a moment go in; an answer and effects come out.
 
 pub mod command;
+pub(crate) mod credits;
 pub mod effects;
 #[cfg(test)]
 mod golden;
@@ -24,7 +25,6 @@ use postrider_channel::Outbound;
 use postrider_domain::destination::calling_code;
 use postrider_domain::event::OtpStatus;
 use postrider_domain::keys::CodeKeys;
-use postrider_domain::prices::CREDITS_MAX;
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
     Destinations, Event, MessageId, NumberId, OptOutWords, Phone, PublicEvent, Timestamp,
@@ -43,7 +43,7 @@ use crate::core::otp::requests::Otp;
 use crate::core::otp::{delivery, ended_record, failover, inbound};
 use crate::core::portfolio::FullNumbers;
 use crate::core::senders::pool::Pool;
-use crate::core::settings::{ChangeError, CreditsChange, Rules};
+use crate::core::settings::Rules;
 
 /// The maximum of requests that one [`Core::tick`] handles, so that its events fit in a frame.
 const TICK_MAX: usize = 1000;
@@ -164,23 +164,6 @@ impl Core {
         read.into_iter().filter_map(current).collect()
     }
 
-    /// Sets the balance, or adds to it.
-    pub fn change_credits(
-        &mut self,
-        change: CreditsChange,
-        effects: &mut Effects,
-    ) -> Result<u64, ChangeError> {
-        let credits = match change {
-            CreditsChange::Set(credits) => credits,
-            CreditsChange::Add(add) => {
-                let sum = self.credits.checked_add(add).filter(|sum| *sum <= CREDITS_MAX);
-                sum.ok_or(ChangeError::TooManyCredits)?
-            }
-        };
-        self.set_credits(credits, effects);
-        Ok(credits)
-    }
-
     /// Changes the state by an event and has it made durable.
     pub(crate) fn perform(&mut self, event: Event, effects: &mut Effects) {
         self.hot.play(&event);
@@ -203,12 +186,5 @@ impl Core {
             effects.changes.set(Table::OtpIndex, key, Some(Vec::new()));
         }
         effects.changes.set(Table::Otps, ended_record::key(&self.id, otp.id), Some(ended.encode()));
-    }
-
-    pub(crate) fn set_credits(&mut self, credits: u64, effects: &mut Effects) {
-        if self.credits != credits {
-            self.credits = credits;
-            effects.credits = Some(credits);
-        }
     }
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::contacts::parties_of;
 use crate::conversations::{self, InboxCounts, Wrote};
 use crate::core::command::{Command, Context, Footprint};
+use crate::core::credits;
 use crate::core::message_status::{MessageStatus, Waiter};
 use crate::core::senders::sticky_sender;
 use crate::core::settings::UseTemplateError;
@@ -118,7 +119,7 @@ impl Command for Send {
         let place = queue(context, &state, refused.is_none())?;
         // The rest does not fail, so a refused message leaves no changes.
         sticky_sender::put(context, &state.to, used);
-        context.core.set_credits(context.core.credits - price, context.effects);
+        credits::charge(context.core, price, context.effects);
         if let Some(event) = state.event() {
             context.effects.emit(now, event);
         }

@@ -1,6 +1,7 @@
 //! The outcomes of messages: the number's answers, and the provider's later reports.
 
 use crate::core::command::Context;
+use crate::core::credits;
 use crate::idempotency;
 use crate::suppressions::stopped_marketing;
 use crate::templates::update;
@@ -133,8 +134,7 @@ fn learn(
         context.delete(Table::Messages, content_key(&context.core.id, id));
     }
     if state.status == MessageStatus::Failed {
-        let refunded = context.core.credits.saturating_add(state.price);
-        context.core.set_credits(refunded, context.effects);
+        credits::refund(context.core, state.price, context.effects);
     }
     if let Some(event) = state.event() {
         context.effects.emit(context.now(), event);

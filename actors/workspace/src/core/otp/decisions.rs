@@ -25,9 +25,9 @@ use super::types::{
     VerifyOtpError,
 };
 use super::{conversion_guard, failover, inbound, languages, pumping_guard};
-use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::settings::Rules;
+use crate::core::{Core, credits};
 
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -81,7 +81,8 @@ impl Core {
             failover::next_step(self, id, down.is_some(), effects);
             return Ok(OtpSent { request_id: id, expires_at, number: self.number_shown(id) });
         }
-        self.set_credits(self.credits - self.rules.prices.otp, effects);
+        let price = self.rules.prices.otp;
+        credits::charge(self, price, effects);
         let message = MessageId::from_bytes(*id.as_bytes());
         self.announce_send(&otp, message, effects).ok_or(SendOtpError::NotConnected)
     }
@@ -158,7 +159,8 @@ impl Core {
             failover::next_step(self, id, down.is_some(), effects);
             return Ok(OtpSent { request_id: id, expires_at, number: self.number_shown(id) });
         }
-        self.set_credits(self.credits - self.rules.prices.otp, effects);
+        let price = self.rules.prices.otp;
+        credits::charge(self, price, effects);
         self.announce_send(&otp, message, effects)
             .ok_or(ResendOtpError::Refused(SendOtpError::NotConnected))
     }

@@ -17,11 +17,11 @@ use postrider_domain::{Event, EventData, MessageId, RequestId, Timestamp};
 use postrider_number::HandedOver;
 use postrider_runtime::flow::Backoff;
 
-use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::otp::day_counts::CountedEvent;
 use crate::core::otp::failover;
 use crate::core::otp::requests::{MessageStanding, Otp, OtpMessage};
+use crate::core::{Core, credits};
 
 /// The number of times that a code is sent again.
 const REPEATS_MAX: u8 = 2;
@@ -134,7 +134,7 @@ fn settle_known(
     };
     core.perform(message.answered(otp.id, delivery), effects);
     if let Some(reason) = failure {
-        pay_back(core, &otp, message, reason, effects);
+        refund_failed(core, &otp, message, reason, effects);
     }
     if delivery == Delivery::Unknown && message.is_newest {
         plan_repeat(core, otp.id, effects);
@@ -189,9 +189,9 @@ pub(crate) fn report(
             return settle(core, id, number, &FinalOutcome::Failed(failure.clone()), effects);
         }
         (Progress::Failed(failure), _) => {
-            // It was taken and paid for; from here on it has failed, so it is paid back once.
+            // It was taken and paid for; from here on it has failed, so it is refunded once.
             let reason = OtpFailure::Channel { error_code: failure.code };
-            pay_back(core, &otp, message, reason, effects);
+            refund_failed(core, &otp, message, reason, effects);
             Delivery::Failed
         }
     };
@@ -203,16 +203,16 @@ pub(crate) fn report(
     }
 }
 
-/// Pays back a failed message. That is reported unless the code was sent once more meanwhile.
-fn pay_back(
+/// Refunds a failed message. Its failure is reported unless the code was sent again meanwhile.
+fn refund_failed(
     core: &mut Core,
     otp: &Otp,
     message: OtpMessage,
     reason: OtpFailure,
     effects: &mut Effects,
 ) {
-    let refunded = core.credits.saturating_add(core.rules.prices.otp);
-    core.set_credits(refunded, effects);
+    let price = core.rules.prices.otp;
+    credits::refund(core, price, effects);
     if message.is_newest && otp.noted != OtpStatus::Cancelled {
         core.emit_failure(otp, reason, effects);
     }

@@ -20,8 +20,8 @@ use super::failover_state::{Chain, Try};
 use super::languages;
 use super::requests::Otp;
 use super::types::OtpTry;
-use crate::core::Core;
 use crate::core::effects::Effects;
+use crate::core::{Core, credits};
 
 /// The minimum of time left with which a step starts.
 const LEFT_MIN: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ pub(super) fn next_step(core: &mut Core, id: RequestId, is_down: bool, effects: 
         }
         core.perform(Event::OtpTry { id, step, price, skipped: !begins, at }, effects);
         if begins {
-            core.set_credits(core.credits - price, effects);
+            credits::charge(core, price, effects);
             return hand_over(core, &otp, step, effects);
         }
         emit_ended(core, &otp, step.channel, status, None, effects);
@@ -263,7 +263,7 @@ fn change_try(
     let (id, at) = (otp.id, core.now());
     core.perform(Event::OtpTryChanged { id, number, status, error, at, ended }, effects);
     if status == TryStatus::Failed && before.price > 0 {
-        core.set_credits(core.credits.saturating_add(before.price), effects);
+        credits::refund(core, before.price, effects);
     }
     if status.has_arrived() && !before.status.has_arrived() && !had_arrived {
         core.count(otp.phone, CountedEvent::Delivered, effects);

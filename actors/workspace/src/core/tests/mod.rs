@@ -31,7 +31,6 @@ use postrider_domain::{
     RequestId, Timestamp,
 };
 
-use crate::core::Core;
 use crate::core::effects::Effects;
 use crate::core::hot_state::HotState;
 use crate::core::otp::conversion_counts::Conversion;
@@ -44,6 +43,7 @@ use crate::core::otp::types::{
 };
 use crate::core::settings::{CreditsChange, GuardOptions, MessageOptions, OtpOptions, Rules};
 use crate::core::unsent::Unsent;
+use crate::core::{Core, credits};
 
 /// The time at which every test starts.
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -247,7 +247,7 @@ impl Bench {
     }
 
     fn credits(&mut self, change: CreditsChange) {
-        self.run(true, |core, effects| core.change_credits(change, effects)).unwrap();
+        self.run(true, |core, effects| credits::change(core, change, effects)).unwrap();
     }
 
     fn read(&mut self, id: RequestId) -> Result<OtpState, ReadOtpError> {

@@ -173,15 +173,15 @@ fn credits_are_set_and_added_within_bounds() {
     use crate::core::settings::ChangeError;
     let mut bench = Bench::new();
     let mut effects = Effects::default();
-    assert_eq!(bench.core.change_credits(CreditsChange::Add(5), &mut effects), Ok(1005));
+    assert_eq!(credits::change(&mut bench.core, CreditsChange::Add(5), &mut effects), Ok(1005));
     assert_eq!(effects.credits, Some(1005));
-    let too_many = bench.core.change_credits(CreditsChange::Add(u64::MAX), &mut effects);
+    let too_many = credits::change(&mut bench.core, CreditsChange::Add(u64::MAX), &mut effects);
     assert_eq!(too_many, Err(ChangeError::TooManyCredits));
     let most = postrider_domain::prices::CREDITS_MAX - 1005;
-    let too_many = bench.core.change_credits(CreditsChange::Add(most + 1), &mut effects);
+    let too_many = credits::change(&mut bench.core, CreditsChange::Add(most + 1), &mut effects);
     assert_eq!(too_many, Err(ChangeError::TooManyCredits));
     assert_eq!(bench.core.credits, 1005);
-    assert!(bench.core.change_credits(CreditsChange::Add(most), &mut effects).is_ok());
+    assert!(credits::change(&mut bench.core, CreditsChange::Add(most), &mut effects).is_ok());
 }
 
 #[test]
