@@ -28,7 +28,9 @@ use postrider_store::GroupNumber;
 use ractor::{ActorProcessingErr, ActorRef};
 
 use crate::actor::state::{StateLost, WorkspaceState};
+use crate::core::otp::read::otp_state;
 use crate::core::otp::types::{OtpSent, ResendOtpError, SendOtp, SendOtpError};
+use crate::core::otp::verify::verify_otp;
 use crate::core::unsent;
 use crate::directory::Workspaces;
 use crate::mailbox::message::WorkspaceMessage;
@@ -178,12 +180,12 @@ impl WorkspaceActor {
                 PendingReply::Send(reply, send_code(&self.shared, command, state))
             }
             WorkspaceMessage::VerifyOtp(id, code, reply) => {
-                PendingReply::Verify(reply, core.verify_otp(id, &code, effects))
+                PendingReply::Verify(reply, verify_otp(core, id, &code, effects))
             }
             WorkspaceMessage::ResendOtp(id, only, reply) => {
                 PendingReply::Resend(reply, resend_code(&self.shared, (id, only), state))
             }
-            WorkspaceMessage::ReadOtp(id, reply) => PendingReply::Read(reply, core.otp(id)),
+            WorkspaceMessage::ReadOtp(id, reply) => PendingReply::Read(reply, otp_state(core, id)),
             WorkspaceMessage::Configure(configure, audit, reply) => {
                 return self.configure(configure, audit, reply, state);
             }

@@ -23,12 +23,12 @@ use std::sync::Arc;
 
 use postrider_channel::Outbound;
 use postrider_domain::destination::calling_code;
-use postrider_domain::event::OtpStatus;
+use postrider_domain::event::{OtpFailure, OtpStatus};
 use postrider_domain::keys::CodeKeys;
 use postrider_domain::template::TemplateName;
 use postrider_domain::{
-    Destinations, Event, MessageId, NumberId, OptOutWords, Phone, PublicEvent, Timestamp,
-    WorkspaceId,
+    Destinations, Event, MessageId, NumberId, OptOutWords, Phone, PublicEvent, RequestId,
+    Timestamp, WorkspaceId,
 };
 use postrider_store::Table;
 
@@ -40,7 +40,7 @@ use crate::core::otp::extras::TestPhones;
 use crate::core::otp::failover_plan::ChannelSetup;
 use crate::core::otp::languages::CodeTemplates;
 use crate::core::otp::requests::Otp;
-use crate::core::otp::{delivery, ended_record, failover, inbound};
+use crate::core::otp::{delivery, ended_record, failover, inbound, message};
 use crate::core::portfolio::FullNumbers;
 use crate::core::senders::pool::Pool;
 use crate::core::settings::Rules;
@@ -137,7 +137,9 @@ impl Core {
             .iter()
             .map(|(_, otp)| otp)
             .filter(|otp| otp.is_unsent())
-            .filter_map(|otp| self.outbound(otp, MessageId::from_bytes(*otp.id.as_bytes())))
+            .filter_map(|otp| {
+                message::code_message(self, otp, MessageId::from_bytes(*otp.id.as_bytes()))
+            })
             .chain(delivery::repeats_under_way(self))
             .chain(failover::unsent_messages(self))
             .collect()
@@ -186,5 +188,19 @@ impl Core {
             effects.changes.set(Table::OtpIndex, key, Some(Vec::new()));
         }
         effects.changes.set(Table::Otps, ended_record::key(&self.id, otp.id), Some(ended.encode()));
+    }
+
+    /// Emits an event about a request.
+    pub(crate) fn emit(&self, id: RequestId, event: PublicEvent, effects: &mut Effects) {
+        effects.emit(self.hot.now(), self.hot.otps.extras.with_notes(id, event));
+    }
+
+    /// Emits that a request has failed, and counts the failure.
+    pub(crate) fn emit_failure(&mut self, otp: &Otp, reason: OtpFailure, effects: &mut Effects) {
+        if !self.hot.otps.extras.is_uncounted(otp.id) {
+            self.count(otp.phone, CountedEvent::Failed, effects);
+        }
+        let event = PublicEvent::OtpFailed { request_id: otp.id, phone: otp.phone, reason };
+        self.emit(otp.id, event, effects);
     }
 }

@@ -21,6 +21,7 @@ use crate::core::Core;
 use crate::core::command::{Command, Context};
 use crate::core::otp::failover::{channel_of, tries_of};
 use crate::core::otp::pending::PendingQuery;
+use crate::core::otp::read::otp_state;
 use crate::core::otp::requests::{KEPT_AFTER_EXPIRY, Otp};
 use crate::core::otp::types::OtpState;
 use crate::newest_first::{LOOKED_AT_MAX, Walk, WalkBatch, merged};
@@ -263,7 +264,7 @@ impl Command for ReadPending {
 }
 
 fn pending_row(core: &Core, otp: &Otp) -> Option<OtpRow> {
-    let state = core.otp(otp.id).ok()?;
+    let state = otp_state(core, otp.id).ok()?;
     Some(OtpRow {
         request_id: otp.id,
         phone: state.phone,
@@ -292,7 +293,7 @@ impl Command for ReadKnown {
     type Error = Unavailable;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Unavailable> {
-        let known = |id: RequestId| context.core.otp(id).ok().map(Box::new);
+        let known = |id: RequestId| otp_state(context.core, id).ok().map(Box::new);
         Ok(self.0.into_iter().map(known).collect())
     }
 }

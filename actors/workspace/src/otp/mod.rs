@@ -19,6 +19,9 @@ use postrider_runtime::random;
 
 use crate::Workspace;
 use crate::core::command::{Command, Context, Footprint};
+use crate::core::otp::cancel::cancel_otp;
+use crate::core::otp::resend::resend_otp;
+use crate::core::otp::send::send_otp;
 use crate::core::otp::types::{
     OtpSent, OtpState, ReadOtpError, ResendOtpError, SendMore, SendOtp, SendOtpError, Verification,
     VerifyOtpError,
@@ -141,7 +144,7 @@ pub(crate) fn send(
     let down = through.or(context.core.number).and_then(|number| context.down_for(number));
     let through = through.filter(|_| phone.known().is_some());
     let noted = code_sender::to_note(context, phone, through)?;
-    let sent = context.core.send_otp(command, id, down, context.effects)?;
+    let sent = send_otp(context.core, command, id, down, context.effects)?;
     if context.core.goes_through_number(id) {
         sticky_sender::put(context, &phone.into(), noted);
     }
@@ -191,7 +194,7 @@ pub(crate) fn resend(
     let to = moved.as_ref().map(|moved| moved.number);
     let down = to.or_else(|| context.core.next_number(id));
     let down = down.and_then(|number| context.down_for(number));
-    let sent = context.core.resend_otp((id, only), message, (to, down), context.effects)?;
+    let sent = resend_otp(context.core, (id, only), message, (to, down), context.effects)?;
     if let Some(moved) = moved
         && context.core.goes_through_number(id)
     {
@@ -229,7 +232,7 @@ impl Command for CancelOtp {
     type Error = VerifyOtpError;
 
     fn carry_out(self, context: &mut Context<'_>) -> Result<(), VerifyOtpError> {
-        context.core.cancel_otp(self.0, context.effects)
+        cancel_otp(context.core, self.0, context.effects)
     }
 }
 

@@ -20,6 +20,7 @@ use postrider_runtime::flow::Backoff;
 use crate::core::effects::Effects;
 use crate::core::otp::day_counts::CountedEvent;
 use crate::core::otp::failover;
+use crate::core::otp::message::code_message;
 use crate::core::otp::requests::{MessageStanding, Otp, OtpMessage};
 use crate::core::{Core, credits};
 
@@ -308,7 +309,7 @@ pub(crate) fn repeats_under_way(core: &Core) -> impl Iterator<Item = Outbound> {
 /// Returns the message of a request, if its outcome is unknown and its code is of use.
 fn lost_message(core: &Core, id: RequestId) -> Option<Outbound> {
     let otp = core.known(id).filter(|otp| is_lost(core, otp, core.now()))?;
-    core.outbound(&otp, MessageId::from_bytes(*id.as_bytes()))
+    code_message(core, &otp, MessageId::from_bytes(*id.as_bytes()))
 }
 
 fn set_repeat(core: &mut Core, id: RequestId, repeat: Option<Repeat>, effects: &mut Effects) {

@@ -18,6 +18,7 @@ use super::day_counts::CountedEvent;
 use super::failover_plan::StepCall;
 use super::failover_state::{Chain, Try};
 use super::languages;
+use super::message::code_message;
 use super::requests::Otp;
 use super::types::OtpTry;
 use crate::core::effects::Effects;
@@ -362,7 +363,7 @@ pub(super) fn chained(core: &Core, otp: &Otp, number: u8) -> Option<Outbound> {
     let mut id = *otp.id.as_bytes();
     // Each try has an id of its own; that of the first is the request's.
     id[15] ^= number.saturating_sub(1);
-    let mut message = core.outbound(otp, MessageId::from_bytes(id))?;
+    let mut message = code_message(core, otp, MessageId::from_bytes(id))?;
     message.origin = Origin::Otp { request_id: otp.id, number };
     if let Some(due) = give_up_at(core, otp.id, number) {
         // A further channel has its turn then.

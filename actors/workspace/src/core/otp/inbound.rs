@@ -15,9 +15,11 @@ use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_domain::{ContactId, Event, OtpCode, Phone, PublicEvent, RequestId};
 
 use super::extras::note_send;
+use super::limits::{check_limits, count_callers};
 use super::requests::Otp;
 use super::rolling_window::quotas_of_caller;
 use super::types::{OtpSent, SendMore, SendOtpError};
+use super::verify::count_wrong_code;
 use crate::core::Core;
 use crate::core::effects::Effects;
 
@@ -33,7 +35,7 @@ pub(super) fn begin(
         return Err(SendOtpError::NotConnected);
     }
     let quotas = quotas_of_caller(&core.keys, &core.rules.limits, &more.context);
-    core.check_limits(phone, &quotas)?;
+    check_limits(core, phone, &quotas)?;
     if core.hot.otps.len() >= core.rules.otps_max {
         return Err(Unavailable::because(UnavailableReason::Overloaded).into());
     }
@@ -47,7 +49,7 @@ pub(super) fn begin(
         }
     };
     core.perform(event, effects);
-    core.count_callers(quotas, effects);
+    count_callers(core, quotas, effects);
     note_send(core, id, Some(more), false, effects);
     let expires_at = id.timestamp().plus(expiry.duration());
     let event = PublicEvent::OtpSent { request_id: id, phone, expires_at, resend: false };
@@ -89,7 +91,7 @@ pub(crate) fn take(
         for _ in wrong.iter().filter(|word| code.is_like(word)) {
             // The fifth wrong code ends it.
             if let Ok(otp) = core.active(otp.id) {
-                core.count_wrong_code(&otp, effects);
+                count_wrong_code(core, &otp, effects);
             }
         }
     }

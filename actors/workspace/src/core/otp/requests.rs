@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use postrider_domain::code::{ATTEMPTS_MAX, CodeLength, Expiry};
 use postrider_domain::event::{Delivery, EventDecodeError, OtpStatus, encode};
-use postrider_domain::{Phone, RequestId, Timestamp};
+use postrider_domain::{OtpCode, Phone, RequestId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::core::Core;
 use crate::core::otp::compact_index::CompactIndex;
 use crate::core::otp::extras::Extras;
 use crate::core::otp::failover_state::Chains;
+use crate::core::otp::types::VerifyOtpError;
 
 /// The time for which an ended request is known after it would have expired.
 pub(crate) const KEPT_AFTER_EXPIRY: Duration = Duration::from_secs(3600);
@@ -415,6 +417,41 @@ impl EarlierMessages {
                 .map_err(|_| EventDecodeError)?;
         *bytes = rest;
         Ok(Self(all.into_iter().collect()))
+    }
+}
+
+impl Core {
+    /// Returns the request, unless it is forgotten.
+    pub(crate) fn known(&self, id: RequestId) -> Option<Otp> {
+        self.hot
+            .otps
+            .get(id)
+            .copied()
+            .filter(|otp| self.hot.now() < self.hot.otps.forgotten_at(otp))
+    }
+
+    /// Returns the request, if it can still be verified.
+    pub(super) fn active(&self, id: RequestId) -> Result<Otp, VerifyOtpError> {
+        let otp = self.known(id).ok_or(VerifyOtpError::NotFound)?;
+        match self.hot.otps.status(&otp, self.hot.now()) {
+            // Its code cannot be derived any more.
+            OtpStatus::Active if self.keys.of_version(otp.key_version).is_none() => {
+                Err(VerifyOtpError::Expired)
+            }
+            OtpStatus::Active => Ok(otp),
+            OtpStatus::Verified => Err(VerifyOtpError::AlreadyVerified),
+            OtpStatus::Expired => Err(VerifyOtpError::Expired),
+            OtpStatus::Invalidated => Err(VerifyOtpError::MaxAttempts),
+            OtpStatus::Cancelled => Err(VerifyOtpError::Cancelled),
+        }
+    }
+
+    /// Returns the request's code; `None` if the version of its master key is missing.
+    pub(super) fn code_of(&self, otp: &Otp) -> Option<OtpCode> {
+        if self.hot.otps.extras.is_test(otp.id) {
+            return self.test_phones.code(otp.phone);
+        }
+        self.keys.code(otp.key_version, otp.id, otp.phone, otp.length)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::core::otp::failover_plan::ChannelSetup;
 use crate::core::otp::types::{CallerContext, CallerKind, SendMore};
 
 fn cancel(bench: &mut Bench, id: RequestId) -> Result<(), VerifyOtpError> {
-    bench.run(false, |core, effects| core.cancel_otp(id, effects))
+    bench.run(false, |core, effects| cancel_otp(core, id, effects))
 }
 
 fn asked_by(ip: Option<&str>, session: Option<&str>) -> SendOtp {
@@ -79,7 +79,7 @@ fn a_test_phone_takes_its_own_code_and_costs_nothing() {
         let hot = bench.replayed();
         bench.core.hot = hot;
         assert_eq!(bench.verify(id, "0042"), Ok(Verification::Verified));
-        assert!(bench.core.otp(id).unwrap().notes.test);
+        assert!(otp_state(&bench.core, id).unwrap().notes.test);
     }
     let id = bench.send(phone(7)).unwrap().request_id;
     for _ in 0..4 {

@@ -136,7 +136,7 @@ fn what_is_sent_again_counts_each_time() {
             let unique = number * 2 + u128::from(again);
             let message = MessageId::from_parts(bench.now, unique);
             let resend = |core: &mut Core, effects: &mut Effects| {
-                core.resend_otp((id, None), message, (None, None), effects)
+                resend_otp(core, (id, None), message, (None, None), effects)
             };
             bench.run(true, resend).unwrap();
             bench.settle_message(id, again + 2, FinalOutcome::Sent);

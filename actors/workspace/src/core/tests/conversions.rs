@@ -37,7 +37,7 @@ fn send_to(bench: &mut Bench, to: &str) -> Option<RequestId> {
     bench.unique += 1;
     let id = RequestId::from_parts(bench.now, bench.unique);
     let to = to.parse().unwrap();
-    let sent = bench.run(true, |core, effects| core.send_otp(SendOtp::to(to), id, None, effects));
+    let sent = bench.run(true, |core, effects| send_otp(core, SendOtp::to(to), id, None, effects));
     match sent {
         Ok(sent) => Some(sent.request_id),
         Err(error) => {
@@ -198,7 +198,7 @@ fn no_event_reports_a_send_that_there_is_no_room_for() {
     expire(&mut bench, FLOODED, 50);
     bench.core.rules.otps_max = bench.core.hot.otps.len();
     let (id, to) = (RequestId::from_parts(bench.now, 1 << 20), "+998902123456".parse().unwrap());
-    let sent = bench.run(true, |core, effects| core.send_otp(SendOtp::to(to), id, None, effects));
+    let sent = bench.run(true, |core, effects| send_otp(core, SendOtp::to(to), id, None, effects));
     assert!(matches!(sent, Err(SendOtpError::Unavailable(_))));
     assert_eq!(decided(&bench), [Value::Null; 0]);
     bench.core.rules.otps_max += 1;
@@ -287,7 +287,7 @@ fn a_code_that_is_sent_again_is_decided_anew() {
     let resend = |bench: &mut Bench, id| {
         let message = MessageId::from_parts(bench.now, 1 << 20);
         let over = (id, None);
-        bench.run(true, |core, effects| core.resend_otp(over, message, (None, None), effects))
+        bench.run(true, |core, effects| resend_otp(core, over, message, (None, None), effects))
     };
     let by = BlockedBy::Conversion { prefix: HONEST.to_owned(), sent: 1, verified: 0 };
     let refused = ResendOtpError::Refused(SendOtpError::DestinationBlocked(by));
@@ -320,7 +320,7 @@ fn a_code_that_is_cancelled_after_it_left_counts() {
         if number % 6 != 0 {
             bench.settle(id, FinalOutcome::Sent);
         }
-        bench.run(true, |core, effects| core.cancel_otp(id, effects)).unwrap();
+        bench.run(true, |core, effects| cancel_otp(core, id, effects)).unwrap();
     }
     pass(&mut bench, 10 * MINUTE);
     let counted = Conversion { ended: 50, verified: 0 };
@@ -337,7 +337,7 @@ fn over(bench: &mut Bench, region: &str, channels: &[OtpChannel]) -> Option<Requ
     let command = SendOtp { more: Some(Box::new(more)), ..SendOtp::to(to) };
     bench.unique += 1;
     let id = RequestId::from_parts(bench.now, bench.unique);
-    let sent = bench.run(true, |core, effects| core.send_otp(command, id, None, effects));
+    let sent = bench.run(true, |core, effects| send_otp(core, command, id, None, effects));
     sent.ok().map(|sent| sent.request_id)
 }
 

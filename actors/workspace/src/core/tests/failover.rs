@@ -148,7 +148,7 @@ fn the_end_of_a_request_is_the_end_of_its_chain() {
         let (code, wrong) = (bench.code(id), bench.wrong_code(id));
         match end {
             "verified" => drop(bench.verify(id, &code)),
-            "cancelled" => bench.run(true, |core, effects| core.cancel_otp(id, effects)).unwrap(),
+            "cancelled" => bench.run(true, |core, effects| cancel_otp(core, id, effects)).unwrap(),
             "expired" => bench.pass(5 * MINUTE),
             _ => (0..5).for_each(|_| drop(bench.verify(id, &wrong))),
         }

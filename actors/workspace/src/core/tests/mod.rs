@@ -33,14 +33,19 @@ use postrider_domain::{
 
 use crate::core::effects::Effects;
 use crate::core::hot_state::HotState;
+use crate::core::otp::cancel::cancel_otp;
 use crate::core::otp::conversion_counts::Conversion;
 use crate::core::otp::delivery;
 use crate::core::otp::pumping_guard::PrefixCount;
+use crate::core::otp::read::otp_state;
 use crate::core::otp::requests::{Otp, OtpMessage};
+use crate::core::otp::resend::resend_otp;
+use crate::core::otp::send::send_otp;
 use crate::core::otp::types::{
     OtpSent, OtpState, OtpStatus, ReadOtpError, ResendOtpError, SendOtp, SendOtpError,
     Verification, VerifyOtpError,
 };
+use crate::core::otp::verify::verify_otp;
 use crate::core::settings::{CreditsChange, GuardOptions, MessageOptions, OtpOptions, Rules};
 use crate::core::unsent::Unsent;
 use crate::core::{Core, credits};
@@ -185,13 +190,15 @@ impl Bench {
     ) -> Result<OtpSent, SendOtpError> {
         self.unique += 1;
         let id = RequestId::from_parts(self.now, self.unique);
-        self.run(false, |core, effects| core.send_otp(command, id, down, effects))
+        self.run(false, |core, effects| send_otp(core, command, id, down, effects))
     }
 
     fn resend(&mut self, id: RequestId) -> Result<OtpSent, ResendOtpError> {
         self.unique += 1;
         let message = MessageId::from_parts(self.now, self.unique);
-        self.run(false, |core, effects| core.resend_otp((id, None), message, (None, None), effects))
+        self.run(false, |core, effects| {
+            resend_otp(core, (id, None), message, (None, None), effects)
+        })
     }
 
     fn resend_over(
@@ -202,11 +209,11 @@ impl Bench {
         self.unique += 1;
         let message = MessageId::from_parts(self.now, self.unique);
         let over = (id, Some(channel));
-        self.run(false, |core, effects| core.resend_otp(over, message, (None, None), effects))
+        self.run(false, |core, effects| resend_otp(core, over, message, (None, None), effects))
     }
 
     fn verify(&mut self, id: RequestId, code: &str) -> Result<Verification, VerifyOtpError> {
-        self.run(true, |core, effects| core.verify_otp(id, code, effects))
+        self.run(true, |core, effects| verify_otp(core, id, code, effects))
     }
 
     /// Settles a request's newest message with the channel's outcome.
@@ -252,7 +259,7 @@ impl Bench {
 
     fn read(&mut self, id: RequestId) -> Result<OtpState, ReadOtpError> {
         self.core.observe(self.now);
-        self.core.otp(id)
+        otp_state(&self.core, id)
     }
 
     /// Returns the code of a request, as its phone got it.

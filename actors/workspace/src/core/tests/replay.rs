@@ -236,7 +236,7 @@ fn a_suspicion_is_reported_once_and_a_refusal_costs_nothing() {
         let credits = bench.core.credits;
         let refused = bench.run(true, |core, effects| {
             let id = RequestId::from_parts(core.now(), 99);
-            core.send_otp(SendOtp::to(phone(3)), id, None, effects)
+            send_otp(core, SendOtp::to(phone(3)), id, None, effects)
         });
         let by = BlockedBy::Unverified { calling_code: 1, unverified: 2 };
         assert_eq!(refused, Err(SendOtpError::DestinationBlocked(by)));

@@ -73,8 +73,9 @@ fn a_failing_channel_refuses_it_after_the_rules() {
     let id = bench.send(phone(1)).unwrap().request_id;
     let resend = |bench: &mut Bench, id| {
         let (message, wait) = (MessageId::from_parts(START, 5), Some(MINUTE));
-        bench
-            .run(false, |core, effects| core.resend_otp((id, None), message, (None, wait), effects))
+        bench.run(false, |core, effects| {
+            resend_otp(core, (id, None), message, (None, wait), effects)
+        })
     };
     assert!(matches!(
         resend(&mut bench, id),

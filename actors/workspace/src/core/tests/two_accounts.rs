@@ -77,7 +77,7 @@ fn numbers(bench: &Bench) -> Vec<NumberId> {
 fn withdrawn(bench: &mut Bench, id: RequestId) -> Vec<NumberId> {
     let mut withdrawn = Vec::new();
     let cancel = |core: &mut Core, effects: &mut Effects| {
-        core.cancel_otp(id, effects)?;
+        cancel_otp(core, id, effects)?;
         withdrawn.extend(effects.withdrawn.iter().map(|(number, _)| *number));
         Ok::<_, VerifyOtpError>(())
     };
