@@ -9,9 +9,12 @@
 //! `cargo bench --profile dist` runs all rows, prints a Markdown table and writes
 //! `target/bench/report.json`. Without the profile it measures what `cargo run --release` starts,
 //! which has no link-time optimization.
-//! `cargo bench -- NAME…` runs the rows whose name contains one of the words; `--quick` takes fewer
-//! and shorter rounds, and a tenth of the pending requests; `--alone` leaves the references out,
-//! for a profiler, and writes no report. Progress goes to stderr.
+//! `cargo bench -- NAME…` runs the rows whose name contains one of the words, and of `=NAME` the
+//! row of that name; `--quick` takes fewer and shorter rounds, and a tenth of the pending requests;
+//! `--alone` leaves the references out, for a profiler, and writes no report. `--report FILE`
+//! writes it there in any case. Progress goes to stderr.
+//!
+//! `benches/guard` compares the rows of two builds.
 //!
 //! Without `--bench`, which cargo passes only for `cargo bench`, every row runs once at a tiny
 //! size. That tests whether it works, and measures nothing.
@@ -40,7 +43,7 @@ mod machine;
 #[path = "../../tests/support/ports.rs"]
 mod ports;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use report::Report;
@@ -60,22 +63,25 @@ type Result<T> = std::result::Result<T, Error>;
 /// The options of the command line.
 struct Arguments {
     scale: Scale,
-    /// The words of which a row's name must contain one; none selects every row.
+    /// The words of which a row's name must contain one, or be it behind `=`; none selects all rows.
     words: Vec<String>,
     /// Set for a run as a test: nothing is reported.
     smoke: bool,
     /// The minutes of a soak.
     minutes: Option<String>,
+    /// The file of the report, if it is named.
+    report: Option<PathBuf>,
 }
 
 impl Arguments {
     fn parse(arguments: impl Iterator<Item = String>) -> Self {
         let mut arguments: Vec<_> = arguments.collect();
-        let place = arguments.iter().position(|argument| argument == "--minutes");
-        let minutes = place.map(|place| {
+        let mut value_of = |option: &str| {
+            let place = arguments.iter().position(|argument| argument == option)?;
             let end = arguments.len().min(place + 2);
-            arguments.drain(place..end).nth(1).unwrap_or_default()
-        });
+            Some(arguments.drain(place..end).nth(1).unwrap_or_default())
+        };
+        let (minutes, report) = (value_of("--minutes"), value_of("--report").map(PathBuf::from));
         let (options, words): (Vec<_>, Vec<_>) =
             arguments.into_iter().partition(|argument| argument.starts_with("--"));
         let given = |option: &str| options.iter().any(|it| it == option);
@@ -86,11 +92,14 @@ impl Arguments {
             (false, false) => Scale::FULL,
         };
         scale.alone = given("--alone");
-        Self { scale, words, smoke, minutes }
+        Self { scale, words, smoke, minutes, report }
     }
 
     fn wants(&self, group: &Group) -> bool {
-        let names_one = |word: &String| group.rows.iter().any(|row| row.contains(word.as_str()));
+        let names_one = |word: &String| match word.strip_prefix('=') {
+            Some(name) => group.rows.contains(&name),
+            None => group.rows.iter().any(|row| row.contains(word.as_str())),
+        };
         self.words.is_empty() || self.words.iter().any(names_one)
     }
 }
@@ -136,6 +145,9 @@ fn run(arguments: &Arguments) -> Result<()> {
         eprintln!("{} …", group.rows.join(", "));
         report.rows.extend((group.run)(&arguments.scale)?);
     }
+    if let Some(path) = &arguments.report {
+        report.write(path)?;
+    }
     if arguments.smoke {
         eprintln!("{} rows ran at a tiny size; `cargo bench` measures them", report.rows.len());
         return Ok(());
@@ -145,7 +157,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     if !missed.is_empty() {
         eprintln!("{} rows miss their budget: {}", missed.len(), missed.join(", "));
     }
-    if arguments.scale.alone {
+    if arguments.scale.alone || arguments.report.is_some() {
         return Ok(());
     }
     let path = setup::directory()?.join("report.json");

@@ -60,7 +60,6 @@ pub(crate) struct Row {
     /// Set if the budget is a minimum of the ratio, or of the value without one.
     ///
     /// Otherwise it is a maximum.
-    #[serde(skip)]
     pub(crate) more_is_better: bool,
     /// The data that is durable when an operation is answered.
     pub(crate) durability: &'static str,
