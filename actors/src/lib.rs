@@ -145,7 +145,7 @@ pub use postrider_store::blobs::Staged as StagedMedia;
 pub use postrider_store::view::audit::{
     AuditCheck, AuditFault, AuditFilter, AuditMark, AuditPage, AuditRow, DamagedRow, FaultKind,
 };
-pub use postrider_webhook::delivery::DisabledReason;
+pub use postrider_webhook::retry_schedule::DisabledReason;
 pub use postrider_webhook::endpoint::{WebhookInfo, WebhookSettings};
 pub use postrider_webhook::records::{AttemptId, KeptAttempt as WebhookDelivery};
 pub use postrider_webhook::signature::WebhookSecret;

@@ -20,6 +20,7 @@ pub mod ports;
 mod queue;
 pub mod records;
 mod request_pool;
+pub mod retry_schedule;
 
 use std::time::Duration;
 
