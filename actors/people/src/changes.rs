@@ -7,7 +7,7 @@ use postrider_runtime::random;
 use postrider_runtime::sealed::Secret;
 use postrider_runtime::task::detached;
 use postrider_store::Change;
-use postrider_store::view::audit::record_change;
+use postrider_store::audit_chain::record_change;
 use tokio::sync::MutexGuard;
 
 use crate::authenticator::totp_requirement;
