@@ -14,6 +14,7 @@ pub mod entry;
 mod golden;
 pub mod message;
 pub mod outcomes;
+mod pace;
 mod placement;
 pub mod plan;
 pub mod ports;

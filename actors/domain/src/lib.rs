@@ -10,6 +10,7 @@ pub mod contact;
 pub mod content;
 pub mod destination;
 pub mod event;
+pub mod expiry;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 #[cfg(any(test, feature = "testing"))]

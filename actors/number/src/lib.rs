@@ -12,6 +12,7 @@ pub mod figures;
 #[cfg(test)]
 mod golden;
 mod message;
+mod pace;
 pub mod ports;
 pub mod providers;
 mod queue;
