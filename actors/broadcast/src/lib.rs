@@ -9,7 +9,7 @@ pub mod audience;
 pub mod control;
 pub mod daily_counts;
 pub mod directory;
-pub mod entry;
+pub mod directory_entry;
 #[cfg(test)]
 mod golden;
 pub mod message;
@@ -27,7 +27,7 @@ use std::time::Duration;
 pub use audience::{Audience, Variables, with_variables};
 pub use control::{Control, ControlError};
 pub use directory::{BroadcastSpec, Broadcasts, Wiring};
-pub use entry::{BroadcastEntry, BroadcastSlot};
+pub use directory_entry::{BroadcastEntry, BroadcastSlot};
 pub use message::FanoutMessage;
 pub use placement::{Budget, SharedBudget};
 pub use ports::{BroadcastHost, CountedRecipients, Services};

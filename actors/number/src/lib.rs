@@ -7,7 +7,7 @@
 
 mod actor;
 mod directory;
-mod entry;
+mod directory_entry;
 pub mod figures;
 #[cfg(test)]
 mod golden;
@@ -20,6 +20,6 @@ pub mod record;
 mod throttle;
 
 pub use directory::{NumberSpec, Numbers, Wiring};
-pub use entry::{NumberEntry, NumberSlot, Reservation};
+pub use directory_entry::{NumberEntry, NumberSlot, Reservation};
 pub use message::{HandedOver, NumberMessage, Wanted};
 pub use ports::{Claims, Granted, NumberNotice, OutcomeSink, Outcomes, Recipient};

@@ -19,8 +19,8 @@ use crate::permission::Role;
 use crate::person::{Login, Person};
 use crate::session::{Session, SessionHolder, SignedIn};
 use crate::sign_in;
+use crate::sign_in_attempts::SignInAttempt;
 use crate::token::{self, TokenHash};
-use crate::tries::SignInAttempt;
 
 /// A new link. Its token is shown here and never again.
 #[derive(Debug, Clone)]

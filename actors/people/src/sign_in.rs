@@ -17,8 +17,8 @@ use crate::error::PeopleError;
 use crate::password::Password;
 use crate::person::{Login, Person};
 use crate::session::{Session, SessionHolder, SessionRecord, SignedIn};
+use crate::sign_in_attempts::{SignInAttempt, TryCounter};
 use crate::token::{self, TokenHash};
-use crate::tries::{SignInAttempt, TryCounter};
 
 /// The duration of an admin token's session.
 const TOKEN_SESSION: Duration = Duration::from_secs(30 * 60);

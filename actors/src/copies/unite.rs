@@ -14,8 +14,8 @@ use postrider_store::directory::MEDIA;
 use postrider_store::{Change, LoadedSnapshot, Mark, Table, ViewSnapshot, writer};
 use postrider_workspace::snapshots::{self, Rebases, States};
 
-use super::homes::{ASIDE, Home, home, single_node_form};
 use super::restore::{Made, Target, check_room, finish};
+use super::sharding::{ASIDE, Home, home, single_node_form};
 use crate::engine::stored_clock::CLOCK_OFFSET_KEY;
 
 /// The prefix of the keys of waiting audit records: no record has such a number.

@@ -9,8 +9,8 @@ mod attempt;
 pub mod client;
 pub mod delivery;
 mod directory;
+mod directory_entry;
 pub mod endpoint;
-mod entry;
 pub mod exchanges;
 #[cfg(test)]
 mod golden;
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 pub use client::{GatewayClient, signature, ssrf};
 pub use directory::{LogSubscribers, WebhookSpec, Webhooks};
-pub use entry::{EndpointEntry, EndpointHealth, EndpointSlot};
+pub use directory_entry::{EndpointEntry, EndpointHealth, EndpointSlot};
 pub use exchanges::{ExchangeHalf, ShownAttempt};
 pub use message::{EndpointMessage, Replay, ReplayError};
 pub use ports::{DisableError, EndpointControl};

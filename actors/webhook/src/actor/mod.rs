@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::attempt::{self, AttemptEnd, EndedAttempt};
 use crate::delivery::{Aftermath, StartedAttempt};
-use crate::entry::{EndpointEntry, EndpointSlot};
+use crate::directory_entry::{EndpointEntry, EndpointSlot};
 use crate::message::{EndpointMessage, ReplayError};
 use crate::ports::EndpointServices;
 use crate::queue::DeliveryQueue;
