@@ -3,10 +3,10 @@
 mod callbacks;
 pub(crate) mod checkpoints;
 mod health;
-pub(crate) mod hold;
 pub(crate) mod master_keys;
 mod opening;
 mod replica;
+pub(crate) mod restore_hold;
 mod root;
 mod start;
 mod start_error;

@@ -141,13 +141,13 @@ pub use postrider_people::{
     Permissions, Person, PersonChange, Recent, RemoteSession, Role, RoleError, Session,
     SessionHolder, SessionRecord, SignedIn, TokenHash,
 };
-pub use postrider_store::blobs::Staged as StagedMedia;
-pub use postrider_store::view::audit::{
+pub use postrider_store::audit_chain::{
     AuditCheck, AuditFault, AuditFilter, AuditMark, AuditPage, AuditRow, DamagedRow, FaultKind,
 };
-pub use postrider_webhook::delivery::DisabledReason;
+pub use postrider_store::blobs::Staged as StagedMedia;
 pub use postrider_webhook::endpoint::{WebhookInfo, WebhookSettings};
 pub use postrider_webhook::records::{AttemptId, KeptAttempt as WebhookDelivery};
+pub use postrider_webhook::retry_schedule::DisabledReason;
 pub use postrider_webhook::signature::WebhookSecret;
 pub use postrider_webhook::ssrf::{AddressRules, WebhookUrlError};
 pub use postrider_webhook::{

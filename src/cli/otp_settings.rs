@@ -56,6 +56,17 @@ pub(crate) enum OtpChannelsCommand {
     },
 }
 
+/// Sets a setting of a workspace to `body`, or reads it. Returns the setting that is in force.
+async fn show_or_set(
+    client: &AdminClient,
+    workspace: &WorkspaceId,
+    setting: &str,
+    body: Option<Value>,
+) -> Result<Value, CliError> {
+    let method = if body.is_some() { Method::PUT } else { Method::GET };
+    client.call(method, &format!("/{workspace}/{setting}"), body.as_ref()).await
+}
+
 /// Parses CHANNEL or CHANNEL=SECONDS.
 fn parse_step(text: &str) -> Result<Value, String> {
     let (channel, seconds) = match text.split_once('=') {
@@ -77,16 +88,13 @@ fn parse_step(text: &str) -> Result<Value, String> {
 /// Runs `postrider otp-channels`.
 pub(crate) async fn run_channels(group: Group<OtpChannelsCommand>) -> Result<(), CliError> {
     let client = AdminClient::new(&group.remote)?;
-    let place = |workspace: WorkspaceId| format!("/{workspace}/otp-channels");
-    let answer = match group.command {
-        OtpChannelsCommand::Show { workspace } => {
-            client.call(Method::GET, &place(workspace), None).await?
-        }
+    let (workspace, body) = match group.command {
+        OtpChannelsCommand::Show { workspace } => (workspace, None),
         OtpChannelsCommand::Set { workspace, channels } => {
-            let body = json!({ "channels": channels });
-            client.call(Method::PUT, &place(workspace), Some(&body)).await?
+            (workspace, Some(json!({ "channels": channels })))
         }
     };
+    let answer = show_or_set(&client, &workspace, "otp-channels", body).await?;
     let steps = answer["channels"].as_array().map(Vec::as_slice).unwrap_or_default();
     let columns = [("CHANNEL", "/channel"), ("SECONDS", "/timeout_seconds")];
     print(group.remote.json, &answer, &table::rows(steps, &columns))
@@ -112,16 +120,11 @@ pub(crate) enum OtpTextsCommand {
 /// Runs `postrider otp-texts`.
 pub(crate) async fn run_texts(group: Group<OtpTextsCommand>) -> Result<(), CliError> {
     let client = AdminClient::new(&group.remote)?;
-    let place = |workspace: WorkspaceId| format!("/{workspace}/otp-texts");
-    let answer = match group.command {
-        OtpTextsCommand::Show { workspace } => {
-            client.call(Method::GET, &place(workspace), None).await?
-        }
-        OtpTextsCommand::Set { workspace, file } => {
-            let texts = read_json(&file)?;
-            client.call(Method::PUT, &place(workspace), Some(&texts)).await?
-        }
+    let (workspace, body) = match group.command {
+        OtpTextsCommand::Show { workspace } => (workspace, None),
+        OtpTextsCommand::Set { workspace, file } => (workspace, Some(read_json(&file)?)),
     };
+    let answer = show_or_set(&client, &workspace, "otp-texts", body).await?;
     let row = |(language, text): (&String, &Value)| {
         let mut row = text.clone();
         row["language"] = language.as_str().into();
@@ -261,18 +264,15 @@ fn parse_test_phone(text: &str) -> Result<(Phone, String), String> {
 /// Runs `postrider test-phones`.
 pub(crate) async fn run_test_phones(group: Group<TestPhonesCommand>) -> Result<(), CliError> {
     let client = AdminClient::new(&group.remote)?;
-    let place = |workspace: WorkspaceId| format!("/{workspace}/test-phones");
-    let answer = match group.command {
-        TestPhonesCommand::Show { workspace } => {
-            client.call(Method::GET, &place(workspace), None).await?
-        }
+    let (workspace, body) = match group.command {
+        TestPhonesCommand::Show { workspace } => (workspace, None),
         TestPhonesCommand::Set { workspace, phones, none: _ } => {
             let phones: BTreeMap<_, _> =
                 phones.into_iter().map(|(phone, code)| (phone.to_string(), code)).collect();
-            let body = json!({ "phones": phones });
-            client.call(Method::PUT, &place(workspace), Some(&body)).await?
+            (workspace, Some(json!({ "phones": phones })))
         }
     };
+    let answer = show_or_set(&client, &workspace, "test-phones", body).await?;
     let phones = answer["phones"].as_array().map(Vec::as_slice).unwrap_or_default();
     let rows: Vec<Value> = phones.iter().map(|phone| json!({ "phone": phone })).collect();
     print(group.remote.json, &answer, &table::rows(&rows, &[("PHONE", "/phone")]))
@@ -312,10 +312,8 @@ pub(crate) enum DestinationsCommand {
 /// Runs `postrider destinations`.
 pub(crate) async fn run_destinations(group: Group<DestinationsCommand>) -> Result<(), CliError> {
     let client = AdminClient::new(&group.remote)?;
-    let answer = match group.command {
-        DestinationsCommand::Show { workspace } => {
-            client.call(Method::GET, &format!("/{workspace}/destinations"), None).await?
-        }
+    let (workspace, body) = match group.command {
+        DestinationsCommand::Show { workspace } => (workspace, None),
         DestinationsCommand::Set { workspace, allow, deny, safe, no_safe, adaptive } => {
             let mut body = json!({ "allow": allow, "deny": deny });
             if no_safe || !safe.is_empty() {
@@ -324,10 +322,10 @@ pub(crate) async fn run_destinations(group: Group<DestinationsCommand>) -> Resul
             if let Some(mode) = adaptive {
                 body["adaptive"] = json!(Some(mode).filter(|mode| mode != FROM_SETTINGS));
             }
-            let path = format!("/{workspace}/destinations");
-            client.call(Method::PUT, &path, Some(&body)).await?
+            (workspace, Some(body))
         }
     };
+    let answer = show_or_set(&client, &workspace, "destinations", body).await?;
     let listed = |name: &str| {
         let prefixes = answer[name].as_array().into_iter().flatten().filter_map(Value::as_str);
         json!({ "list": name, "prefixes": prefixes.collect::<Vec<_>>().join(" ") })

@@ -9,6 +9,7 @@ use postrider_actors::{AdminError, Engine, Person, TokenHash};
 use subtle::ConstantTimeEq;
 use tokio::sync::{Mutex, Semaphore};
 
+use super::audited_reads::Readings;
 use super::dashboard::DashboardOptions;
 use super::elsewhere::{Elsewhere, Found, KnownWorkspace, ServerFigures, people_of, workspaces_of};
 use super::pipeline::Compressed;
@@ -17,7 +18,6 @@ use super::pipeline::body_budget::BodyBudget;
 use super::pipeline::error::{ApiError, ERRORS_PATH, Help};
 use super::pipeline::headers::DateHeader;
 use super::pipeline::known_fields::KnownFields;
-use super::readings::Readings;
 use super::request_log::RequestLog;
 use super::stream_shares::StreamShares;
 use crate::metrics::Metrics;

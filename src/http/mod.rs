@@ -2,6 +2,7 @@
 
 mod admin;
 mod analytics;
+mod audited_reads;
 mod broadcasts;
 mod channels;
 mod contacts;
@@ -19,7 +20,6 @@ mod messages;
 mod openapi;
 mod otp;
 pub(crate) mod pipeline;
-mod readings;
 mod request_log;
 mod requests;
 mod sandbox;

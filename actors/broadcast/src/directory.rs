@@ -11,7 +11,7 @@ use ractor::{ActorCell, ActorRef, SpawnErr};
 
 use crate::BroadcastOptions;
 use crate::actor::Fanout;
-use crate::entry::{BroadcastEntry, BroadcastSlot};
+use crate::directory_entry::{BroadcastEntry, BroadcastSlot};
 use crate::message::FanoutMessage;
 use crate::ports::{BroadcastHost, Services};
 

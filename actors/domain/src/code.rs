@@ -1,4 +1,4 @@
-//! Pure: one-time codes, their length, expiry and derivation.
+//! Pure: one-time codes, their length and derivation.
 //!
 //! A code is never stored. It is the HMAC-SHA256 (RFC 2104) of the request's id and phone under a
 //! key of the workspace, reduced to decimal digits. So it can be derived again for a resend or
@@ -9,7 +9,6 @@
 //! person, so it is too long to be guessed: 60 bits.
 
 use std::fmt;
-use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
@@ -17,6 +16,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use super::{Phone, RequestId, WorkspaceId};
+pub use crate::expiry::Expiry;
 
 /// The number of wrong codes allowed per request. The fifth ends the request.
 pub const ATTEMPTS_MAX: u8 = 5;
@@ -33,47 +33,6 @@ pub struct OutOfBounds {
     pub min: u16,
     /// The largest allowed value.
     pub max: u16,
-}
-
-/// The validity of a code, in seconds: 60 to 900, by default 300.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Expiry(u16);
-
-impl Expiry {
-    const MIN: u16 = 60;
-    const MAX: u16 = 900;
-    /// The longest expiry, in seconds.
-    pub const MAX_SECONDS: u16 = Self::MAX;
-
-    /// Returns the expiry of this many seconds.
-    ///
-    /// # Errors
-    /// [`OutOfBounds`] below 60 or above 900.
-    pub fn from_seconds(seconds: i64) -> Result<Self, OutOfBounds> {
-        u16::try_from(seconds)
-            .ok()
-            .filter(|seconds| (Self::MIN..=Self::MAX).contains(seconds))
-            .map(Self)
-            .ok_or(OutOfBounds { min: Self::MIN, max: Self::MAX })
-    }
-
-    /// Returns the expiry as a duration.
-    #[must_use]
-    pub const fn duration(self) -> Duration {
-        Duration::from_secs(self.0 as u64)
-    }
-
-    /// Returns the expiry in seconds.
-    #[must_use]
-    pub const fn as_seconds(self) -> u16 {
-        self.0
-    }
-}
-
-impl Default for Expiry {
-    fn default() -> Self {
-        Self(300)
-    }
 }
 
 /// The number of digits of a code: 4 to 8, by default 6.

@@ -5,12 +5,12 @@
 //! event log, which users read and receive by webhook. The commit that makes an event true appends
 //! it. This file has its forms: the variants, the JSON for users and the bytes on disk.
 
-pub mod about;
 pub mod chain;
 mod journal;
 pub mod message;
 pub mod otp;
 pub mod payload;
+pub mod subjects;
 mod table;
 
 use std::fmt;

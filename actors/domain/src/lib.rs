@@ -5,11 +5,13 @@
 //! and randomness arrive as arguments.
 
 pub mod audit;
+pub mod channel_identity;
 pub mod code;
 pub mod contact;
 pub mod content;
 pub mod destination;
 pub mod event;
+pub mod expiry;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
 #[cfg(any(test, feature = "testing"))]
@@ -21,7 +23,6 @@ pub mod limits;
 pub mod national_forms;
 pub mod opt_out;
 pub mod otp_text;
-pub mod party;
 pub mod phone;
 pub mod prices;
 pub mod printable;
@@ -34,6 +35,7 @@ mod words;
 pub mod workspace;
 
 pub use audit::{ActorKind, AuditActor, AuditContext, AuditEntry, AuditRecord};
+pub use channel_identity::{PartyId, PartyIdError, PartyNames, UserId, UserIdError};
 pub use code::{CodeKey, OtpCode};
 pub use contact::{ContactError, ContactName, CustomFields, Email, Tags};
 pub use content::{
@@ -50,7 +52,6 @@ pub use id::{
 pub use keys::{CodeKeys, MasterKeys};
 pub use limits::{Limits, LimitsOverride};
 pub use opt_out::{OptOutSource, OptOutWords};
-pub use party::{PartyId, PartyIdError, PartyNames, UserId, UserIdError};
 pub use phone::{Phone, PhoneError};
 pub use prices::Prices;
 pub use scope::{Scope, Scopes};

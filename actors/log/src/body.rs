@@ -2,8 +2,8 @@
 
 use bytes::{Buf, Bytes};
 
+use crate::commit_parts::EncodeError;
 use crate::entry::Position;
-use crate::parts::EncodeError;
 use crate::table;
 
 #[cfg(test)]

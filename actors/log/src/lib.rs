@@ -17,14 +17,14 @@
 //! [`FileLog`] is for one node. [`MemoryLog`] stores nothing. [`CrashingLog`] is the log in files
 //! on a disk that fails as scripted. One suite tests all three.
 
+pub mod backup_piece;
 pub mod body;
 pub mod chain;
+pub mod commit_parts;
 pub mod crashing;
 pub mod entry;
 pub mod file;
 pub mod memory;
-pub mod parts;
-pub mod piece;
 pub mod port;
 pub mod table;
 
@@ -35,17 +35,17 @@ mod golden;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use backup_piece::{PieceError, PieceReader, write_piece};
 pub use body::{BodyError, CheckpointNote, Claim, GroupBody, Handoff, RecordChange};
 pub use chain::{Chain, ChainFault};
+pub use commit_parts::{
+    Checked, Commit, EncodeError, Joiner, Next, check_commit, encode_commit, parts_of,
+};
 pub use crashing::{CrashingLog, Fault, Keep};
 pub use entry::{Entry, EntryFault, EntryHash, Header, Kind, LogId, Position};
 pub use file::inspect::{Inspection, LogGap, StoppedLog};
 pub use file::{FileLog, FileOptions};
 pub use memory::{MemoryFault, MemoryLog};
-pub use parts::{
-    Checked, Commit, EncodeError, Joiner, Next, check_commit, encode_commit, parts_of,
-};
-pub use piece::{PieceError, PieceReader, write_piece};
 pub use port::{
     AppendError, ClaimError, Log, LogError, Mark, Start, Tail, Witness, check_witness, claim,
     read_commits,

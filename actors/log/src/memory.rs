@@ -11,8 +11,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::chain::Chain;
+use crate::commit_parts::check_commit;
 use crate::entry::{Entry, LogId, Position};
-use crate::parts::check_commit;
 use crate::port::{AppendError, Log, LogError, Start, Tail};
 
 #[cfg(test)]

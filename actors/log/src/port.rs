@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use crate::body::Claim;
 use crate::chain::{Chain, ChainFault};
+use crate::commit_parts::{Commit, EncodeError, Joiner, Next, encode_commit};
 use crate::entry::{Entry, EntryFault, EntryHash, Header, Kind, LogId, Position};
-use crate::parts::{Commit, EncodeError, Joiner, Next, encode_commit};
 
 /// An append-only log of one shard.
 ///

@@ -18,7 +18,7 @@ use ractor::{ActorCell, ActorRef, SpawnErr};
 use tokio::sync::oneshot;
 
 use crate::actor::NumberActor;
-use crate::entry::{NumberEntry, NumberSlot};
+use crate::directory_entry::{NumberEntry, NumberSlot};
 use crate::figures::{NumberFigures, OutcomeCounts, Queues, WorkspaceNumbers};
 use crate::message::{HandedOver, NumberMessage, Wanted};
 use crate::ports::{Granted, OutcomeReporter, OutcomeSink, Outcomes};

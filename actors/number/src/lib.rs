@@ -7,11 +7,12 @@
 
 mod actor;
 mod directory;
-mod entry;
+mod directory_entry;
 pub mod figures;
 #[cfg(test)]
 mod golden;
 mod message;
+mod pace;
 pub mod ports;
 pub mod providers;
 mod queue;
@@ -19,6 +20,6 @@ pub mod record;
 mod throttle;
 
 pub use directory::{NumberSpec, Numbers, Wiring};
-pub use entry::{NumberEntry, NumberSlot, Reservation};
+pub use directory_entry::{NumberEntry, NumberSlot, Reservation};
 pub use message::{HandedOver, NumberMessage, Wanted};
 pub use ports::{Claims, Granted, NumberNotice, OutcomeSink, Outcomes, Recipient};

@@ -5,7 +5,7 @@ use postrider_domain::{BroadcastId, RequestId};
 use postrider_runtime::clock::Stopwatch;
 use tokio::sync::oneshot;
 
-use crate::entry::Reservation;
+use crate::directory_entry::Reservation;
 use crate::figures::NumberFigures;
 use crate::ports::Granted;
 use crate::queue::SendAttempt;

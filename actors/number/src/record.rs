@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use postrider_channel::cloud_api::{CloudApiAccount, CloudApiSecrets};
-use postrider_channel::number_facts::{NumberFacts, Throughput};
 use postrider_domain::keys::MasterKeys;
 use postrider_domain::{NumberId, Timestamp, WorkspaceId};
 use postrider_runtime::Secret;
@@ -32,19 +31,7 @@ pub struct NumberInfo {
     pub portfolio_id: Option<Box<str>>,
 }
 
-/// The default maximum messages per second through a number of the Cloud API.
-const CLOUD_API_PACE: u32 = 80;
-
 impl NumberInfo {
-    /// Returns the maximum messages per second, 0 for no limit. It is the number's own figure, or
-    /// that of the settings, or of its provider, or of its kind.
-    #[must_use]
-    pub fn pace(&self, setting: Option<u32>, facts: &NumberFacts) -> u32 {
-        let of_kind = if self.kind == NumberKind::CloudApi { CLOUD_API_PACE } else { 0 };
-        let said = || facts.throughput.and_then(Throughput::pace);
-        self.messages_per_second.or(setting).or_else(said).unwrap_or(of_kind)
-    }
-
     /// Returns the id under which its conversation windows and inbound messages are stored. It is
     /// derived from the number's id at the provider, so that it stays the same if the number is
     /// connected again. A number without a provider has its own id here.

@@ -7,7 +7,7 @@ use postrider_runtime::random;
 use postrider_runtime::sealed::Secret;
 use postrider_runtime::task::detached;
 use postrider_store::Change;
-use postrider_store::view::audit::record_change;
+use postrider_store::audit_chain::record_change;
 use tokio::sync::MutexGuard;
 
 use crate::authenticator::totp_requirement;
@@ -19,8 +19,8 @@ use crate::permission::Role;
 use crate::person::{Login, Person};
 use crate::session::{Session, SessionHolder, SignedIn};
 use crate::sign_in;
+use crate::sign_in_attempts::SignInAttempt;
 use crate::token::{self, TokenHash};
-use crate::tries::SignInAttempt;
 
 /// A new link. Its token is shown here and never again.
 #[derive(Debug, Clone)]

@@ -22,8 +22,8 @@ use crate::link::{INVITE_ROW, Invite, LINK_ROW, Link};
 use crate::password::PasswordHasher;
 use crate::person::{Login, PERSON_ROW, Person};
 use crate::session::{SESSION_ROW, Session, SessionHolder, SessionRecord, SignedIn};
+use crate::sign_in_attempts::Tries;
 use crate::token::{self, TokenHash};
-use crate::tries::Tries;
 
 /// The row of the name of this data, which is a part of cookies' names.
 const NAME_ROW: &[u8] = b"people/name";

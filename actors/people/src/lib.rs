@@ -19,10 +19,10 @@ mod permission;
 mod person;
 mod session;
 mod sign_in;
+mod sign_in_attempts;
 #[cfg(test)]
 mod tests;
 mod token;
-mod tries;
 
 pub use changes::{NewLink, PersonChange};
 pub use directory::{People, PeopleOptions, TokenWorks};

@@ -10,7 +10,7 @@ use postrider_domain::{
 use postrider_runtime::random;
 use postrider_runtime::sealed::Secret;
 use postrider_runtime::task::detached;
-use postrider_store::view::audit::record_change;
+use postrider_store::audit_chain::record_change;
 
 use crate::authenticator::totp_requirement;
 use crate::changes::Update;

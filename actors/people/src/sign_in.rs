@@ -10,15 +10,15 @@ use postrider_runtime::random;
 use postrider_runtime::sealed::Secret;
 use postrider_runtime::task::detached;
 use postrider_store::Change;
-use postrider_store::view::audit::record_change;
+use postrider_store::audit_chain::record_change;
 
 use crate::directory::People;
 use crate::error::PeopleError;
 use crate::password::Password;
 use crate::person::{Login, Person};
 use crate::session::{Session, SessionHolder, SessionRecord, SignedIn};
+use crate::sign_in_attempts::{SignInAttempt, TryCounter};
 use crate::token::{self, TokenHash};
-use crate::tries::{SignInAttempt, TryCounter};
 
 /// The duration of an admin token's session.
 const TOKEN_SESSION: Duration = Duration::from_secs(30 * 60);

@@ -18,7 +18,7 @@ use postrider_workspace::core::settings::ChangeError;
 use postrider_workspace::mailbox::message::Configure;
 
 use super::{Admin, AdminError, HeldClaims};
-use crate::engine::hold;
+use crate::engine::restore_hold;
 
 /// The reason for which the provider of a number returned nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,7 +51,7 @@ impl Admin {
         let admin = self.clone();
         let releasing = async move {
             let (shared, now) = (&admin.shared, admin.shared.clock.now());
-            let changes = hold::release_changes(now, &admin.caller, shared.hold.is_held());
+            let changes = restore_hold::release_changes(now, &admin.caller, shared.hold.is_held());
             shared.writer.commit(changes).await.map_err(Unavailable::from)?;
             if shared.hold.end() {
                 tracing::info!("the server is released; what waited goes out");

@@ -15,10 +15,10 @@ use postrider_domain::{
     ActorKind, AuditActor, AuditContext, AuditEntry, KeyId, Timestamp, WorkspaceId,
 };
 use postrider_runtime::random;
-use postrider_store::directory::{DirectoryError, open_stopped};
-use postrider_store::view::audit::{
+use postrider_store::audit_chain::{
     self, AuditCheck, AuditFilter, AuditPage, DamagedRow, ExpiredRecords,
 };
+use postrider_store::directory::{DirectoryError, open_stopped};
 use postrider_store::{Change, CommitError, Direction, StoreError, View};
 use postrider_workspace::services::Services;
 use postrider_workspace::sweep::SLICE_MAX;
@@ -81,7 +81,7 @@ impl AuditLog {
         cursor: Option<u64>,
         limit: usize,
     ) -> Result<AuditPage, Unavailable> {
-        self.read(move |store| audit::page(store, &filter, direction, cursor, limit)).await
+        self.read(move |store| audit_chain::page(store, &filter, direction, cursor, limit)).await
     }
 
     /// Returns the sequence of the newest record; 0 if there is none.
@@ -89,7 +89,7 @@ impl AuditLog {
     /// # Errors
     /// [`Unavailable`]: the log cannot be read.
     pub async fn newest(&self) -> Result<u64, Unavailable> {
-        Ok(self.read(audit::head).await?.sequence)
+        Ok(self.read(audit_chain::head).await?.sequence)
     }
 
     /// Verifies the next records after the sequence `after`, or the oldest ones. While the result
@@ -98,7 +98,7 @@ impl AuditLog {
     /// # Errors
     /// [`Unavailable`]: the log cannot be read.
     pub async fn verify(&self, after: Option<u64>) -> Result<AuditCheck, Unavailable> {
-        self.read(move |store| audit::verify(store, after, VERIFIED_AT_ONCE)).await
+        self.read(move |store| audit_chain::verify(store, after, VERIFIED_AT_ONCE)).await
     }
 
     /// Counts a caller without a valid key, token or signature. The first one of an address in a
@@ -247,7 +247,7 @@ impl AuditLog {
 
 /// Returns the change that records `entry`. It belongs into the commit of the recorded change.
 pub(crate) fn record_of(now: Timestamp, context: &AuditContext, entry: AuditEntry) -> Change {
-    audit::record_change(now, &entry.record(random::audit_id(now), context))
+    audit_chain::record_change(now, &entry.record(random::audit_id(now), context))
 }
 
 /// The periodic work on the log: it records counts of failures, and removes old records.
@@ -286,7 +286,7 @@ async fn sweep(shared: Arc<Services>, kept_for: Duration) {
     while !shared.clock.deletion_rests() {
         let Some(_turn) = shared.sweep_turns.take().await else { return };
         let (store, oldest) = (Arc::clone(&shared.store), shared.clock.now().minus(kept_for));
-        let scan = move || audit::expired(store.as_ref(), oldest, SLICE_MAX);
+        let scan = move || audit_chain::expired(store.as_ref(), oldest, SLICE_MAX);
         let ExpiredRecords { changes, damaged } = match tokio::task::spawn_blocking(scan).await {
             Ok(Ok(expired)) => expired,
             Ok(Err(error)) => {
@@ -314,5 +314,5 @@ pub fn verify_audit_directory(directory: &Path) -> Result<AuditCheck, StoreError
         error => StoreError::Failed(error.to_string()),
     };
     let store = open_stopped(directory).map_err(failed)?;
-    audit::verify(&store, None, u64::MAX)
+    audit_chain::verify(&store, None, u64::MAX)
 }

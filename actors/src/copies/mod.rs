@@ -1,7 +1,7 @@
 //! Copies of the data: archives and backups of a directory, and directories made from them.
 
-mod homes;
 mod restore;
+mod sharding;
 mod source;
 mod split;
 mod unite;

@@ -14,7 +14,7 @@ use postrider_store::{
 };
 use postrider_workspace::snapshots::{self, Rebases, States};
 
-use super::homes::single_node_form;
+use super::sharding::single_node_form;
 use super::unite;
 use crate::engine::{StartError, master_keys};
 

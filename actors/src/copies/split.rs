@@ -13,10 +13,10 @@ use postrider_store::copies::{
 use postrider_store::{ArchiveCounts, ArchiveHeader, Change, LogId, Mark, Table};
 use postrider_workspace::media::named_content;
 
-use super::homes::{Home, ShardPlace, ShardPlaces, home};
 use super::restore::check_space;
+use super::sharding::{Home, ShardPlace, ShardPlaces, home};
 use crate::access::{KeyMark, home_of, key_parts};
-use crate::engine::{hold, master_keys};
+use crate::engine::{master_keys, restore_hold};
 
 /// An archive of a single node for a cluster. It was read and is whole.
 pub struct ClusterArchive {
@@ -57,7 +57,7 @@ impl ClusterArchive {
         let (header, counts, _) = read_archive(path, |_, rows| {
             for row in rows {
                 let Row::Record(table, key, value) = row else { continue };
-                if table == Table::Meta && key[..] == *hold::HOLD_KEY {
+                if table == Table::Meta && key[..] == *restore_hold::HOLD_KEY {
                     return Err(held_error(path));
                 }
                 // A record whose place is unknown is refused before anything is written.

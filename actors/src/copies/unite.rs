@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use postrider_domain::Timestamp;
+use postrider_store::audit_chain;
 use postrider_store::copies::{
     CopiedContents, CopyError, Import, Loaded, RestorePlan, ShardList, contents_bytes, frame_of,
 };
 use postrider_store::directory::MEDIA;
-use postrider_store::view::audit;
 use postrider_store::{Change, LoadedSnapshot, Mark, Table, ViewSnapshot, writer};
 use postrider_workspace::snapshots::{self, Rebases, States};
 
-use super::homes::{ASIDE, Home, home, single_node_form};
 use super::restore::{Made, Target, check_room, finish};
+use super::sharding::{ASIDE, Home, home, single_node_form};
 use crate::engine::stored_clock::CLOCK_OFFSET_KEY;
 
 /// The prefix of the keys of waiting audit records: no record has such a number.
@@ -164,7 +164,7 @@ fn link_waiting(import: &Import) -> Result<(), CopyError> {
         after = [&shard.prefix[..], &[u8::MAX; 16]].concat();
         shards.push(shard);
     }
-    let mut head = audit::head(import.view()?)?;
+    let mut head = audit_chain::head(import.view()?)?;
     let mut changes = Vec::new();
     loop {
         let mut oldest: Option<(Timestamp, usize)> = None;
@@ -178,7 +178,7 @@ fn link_waiting(import: &Import) -> Result<(), CopyError> {
         }
         let shard = oldest.and_then(|(_, number)| shards.get_mut(number));
         let Some((key, value)) = shard.and_then(|shard| shard.page.pop_front()) else { break };
-        let (change, end) = audit::relinked(&head, &value).ok_or_else(damaged_record)?;
+        let (change, end) = audit_chain::relinked(&head, &value).ok_or_else(damaged_record)?;
         changes.extend([Change::delete(Table::Audit, key), change]);
         head = end;
         if changes.len() >= PUT_AT_ONCE {
@@ -186,7 +186,7 @@ fn link_waiting(import: &Import) -> Result<(), CopyError> {
         }
     }
     if head.sequence > 0 {
-        changes.push(audit::head_change(&head));
+        changes.push(audit_chain::head_change(&head));
     }
     import.put(&changes)
 }
@@ -235,7 +235,7 @@ impl WaitingRecords {
         }
         self.page
             .front()
-            .map(|(_, value)| audit::moment_of(value).ok_or_else(damaged_record))
+            .map(|(_, value)| audit_chain::moment_of(value).ok_or_else(damaged_record))
             .transpose()
     }
 }
@@ -248,7 +248,7 @@ fn damaged_record() -> CopyError {
 mod tests {
     use std::collections::BTreeSet;
 
-    use postrider_store::view::audit::AuditMark;
+    use postrider_store::audit_chain::AuditMark;
     use postrider_store::{Direction, View};
 
     use super::*;
@@ -258,7 +258,7 @@ mod tests {
         let mut head = AuditMark::default();
         let mut linked = |at: u64| {
             let staged = [&[1][..], &[0; 32], &at.to_be_bytes(), b"{}"].concat();
-            let (change, end) = audit::relinked(&head, &staged).unwrap();
+            let (change, end) = audit_chain::relinked(&head, &staged).unwrap();
             head = end;
             (change.key, change.value.unwrap())
         };
@@ -284,9 +284,9 @@ mod tests {
             first.iter().map(|(key, value)| Change::put(Table::Audit, key.clone(), value.clone()));
         import.put(&puts.collect::<Vec<_>>()).unwrap();
         let end = first.iter().fold(AuditMark::default(), |head, (_, value)| {
-            audit::relinked(&head, value).unwrap().1
+            audit_chain::relinked(&head, value).unwrap().1
         });
-        import.put(&[audit::head_change(&end)]).unwrap();
+        import.put(&[audit_chain::head_change(&end)]).unwrap();
         // More than a page of each, and a shard with only one.
         for (shard, from, count) in [(1, 100, 3_000), (2, 101, 2_500), (300, 50, 1)] {
             let records = chain((0..count).map(|at| from + at * 2));
@@ -302,16 +302,16 @@ mod tests {
         let mut head = AuditMark::default();
         let mut moments = Vec::new();
         for (key, value) in &found {
-            let (change, end) = audit::relinked(&head, value).unwrap();
+            let (change, end) = audit_chain::relinked(&head, value).unwrap();
             assert_eq!(
                 (&change.key, change.value.as_ref()),
                 (key, Some(value)),
                 "not in the chain"
             );
-            moments.push(audit::moment_of(value).unwrap().as_millis());
+            moments.push(audit_chain::moment_of(value).unwrap().as_millis());
             head = end;
         }
-        assert_eq!(audit::head(view).unwrap(), head);
+        assert_eq!(audit_chain::head(view).unwrap(), head);
         assert!(moments.is_sorted());
         assert_eq!(moments.iter().collect::<BTreeSet<_>>().len(), moments.len(), "each once");
     }
@@ -322,6 +322,6 @@ mod tests {
         let import = Import::begin(dir.path()).unwrap();
         link_waiting(&import).unwrap();
         assert!(all(import.view().unwrap()).is_empty());
-        assert_eq!(audit::head(import.view().unwrap()).unwrap(), AuditMark::default());
+        assert_eq!(audit_chain::head(import.view().unwrap()).unwrap(), AuditMark::default());
     }
 }

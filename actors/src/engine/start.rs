@@ -33,7 +33,9 @@ use super::callbacks::deliver_sandbox_reports;
 use super::checkpoints::Checkpoints;
 use super::opening::{OpenedData, open_data, open_media, rebuild_if_unreadable};
 use super::root::{Root, RootMessage, SpaceMeter};
-use super::{Common, Durability, Engine, EngineOptions, Inner, SharedRecorder, StartError, hold};
+use super::{
+    Common, Durability, Engine, EngineOptions, Inner, SharedRecorder, StartError, restore_hold,
+};
 use crate::access::Access;
 use crate::admin::{Admin, NumberClaims};
 use crate::audit::{AuditLog, AuditOptions};
@@ -68,7 +70,7 @@ pub(super) async fn start(options: EngineOptions) -> Result<Engine, StartError> 
 async fn start_once(options: EngineOptions) -> Result<Engine, StartError> {
     let opened = read_data(&options).await?;
     let view: Arc<dyn View> = opened.store.clone();
-    let hold = hold::at_start(&options, view.as_ref(), &opened.writer).await?;
+    let hold = restore_hold::at_start(&options, view.as_ref(), &opened.writer).await?;
     let common = options.common.clone().unwrap_or_else(|| Common::new(&options.webhooks));
     let webhooks = webhooks(&options, &common, &opened, &hold);
     let sandbox = Arc::new(Sandbox::new(options.sandbox.messages_kept, options.clock.clone()));

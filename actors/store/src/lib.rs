@@ -12,6 +12,7 @@
 //! there is no writer. Readers take a `&dyn View`; recovery and snapshots take a `&dyn Log`.
 
 pub mod archive;
+pub mod audit_chain;
 pub mod blobs;
 pub mod check;
 pub mod checkpoints;

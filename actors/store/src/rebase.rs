@@ -10,7 +10,7 @@
 
 use postrider_domain::Timestamp;
 
-use crate::view::audit::{self, AuditMark};
+use crate::audit_chain::{self, AuditMark};
 use crate::{Change, Group, Position, Store, StoreError, Table, View, usage, writer};
 
 /// The key of the record.
@@ -84,12 +84,12 @@ pub fn commit(
 ) -> Result<Position, StoreError> {
     let mut rebases = all(store)?;
     let (_, position) = store.begin_epoch()?;
-    let head = audit::head(store)?;
+    let head = audit_chain::head(store)?;
     rebases.push(Rebase { position, to, audit_from: head.sequence + 1 });
     changes.push(record);
     // Records behind the rebase have the right moments: these do not decrease among themselves.
-    let newest = audit::link_staged(&mut changes, &AuditMark { at: head.at.min(to), ..head });
-    changes.extend(newest.map(|end| Change::put(Table::Meta, audit::HEAD_KEY, end.encode())));
+    let newest = audit_chain::link_staged(&mut changes, &AuditMark { at: head.at.min(to), ..head });
+    changes.extend(newest.map(|end| Change::put(Table::Meta, audit_chain::HEAD_KEY, end.encode())));
     changes.push(Change::put(Table::Meta, KEY, encode(&rebases)));
     changes.push(writer::last_moment_change(to));
     let counts = usage::changed_counts(store, &changes)?.into_iter();
@@ -121,13 +121,14 @@ mod tests {
         let at = Timestamp::from_millis(at);
         let id = AuditId::from_parts(at, at.as_millis().into());
         let entry = AuditEntry::new("key.create").record(id, &AuditContext::system());
-        audit::record_change(at, &entry)
+        audit_chain::record_change(at, &entry)
     }
 
     fn append(store: &MemoryStore, at: u64) {
         let mut changes = vec![record(at)];
-        let end = audit::link_staged(&mut changes, &audit::head(store).unwrap()).unwrap();
-        changes.push(Change::put(Table::Meta, audit::HEAD_KEY, end.encode()));
+        let end =
+            audit_chain::link_staged(&mut changes, &audit_chain::head(store).unwrap()).unwrap();
+        changes.push(Change::put(Table::Meta, audit_chain::HEAD_KEY, end.encode()));
         store.commit(Group::new(None, &changes)).unwrap();
     }
 
@@ -178,12 +179,12 @@ mod tests {
         assert!(usage::Usage::of(&store, &"acme".parse().unwrap()).unwrap().bytes > 0);
         append(&store, 3_000);
         // The chain is intact, and the records are found by their moments on both sides of it.
-        assert_eq!(audit::verify(&store, None, 100).unwrap().fault, None);
+        assert_eq!(audit_chain::verify(&store, None, 100).unwrap().fault, None);
         let moment = |at: Option<u64>| at.map(Timestamp::from_millis);
         let found = |since, until, direction| {
             let (since, until) = (moment(since), moment(until));
-            let filter = audit::AuditFilter { since, until, ..Default::default() };
-            let page = audit::page(&store, &filter, direction, None, 9).unwrap();
+            let filter = audit_chain::AuditFilter { since, until, ..Default::default() };
+            let page = audit_chain::page(&store, &filter, direction, None, 9).unwrap();
             page.rows.iter().map(|row| row.mark.sequence).collect::<Vec<_>>()
         };
         use Direction::{Backward, Forward};

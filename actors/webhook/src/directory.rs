@@ -18,7 +18,7 @@ use ractor::{ActorCell, ActorRef, SpawnErr};
 use tokio::sync::{oneshot, watch};
 
 use crate::actor::EndpointActor;
-use crate::entry::{EndpointEntry, EndpointHealth, EndpointSlot};
+use crate::directory_entry::{EndpointEntry, EndpointHealth, EndpointSlot};
 use crate::exchanges::{ExchangeKey, ShownAttempt};
 use crate::message::{EndpointMessage, Replay, ReplayError};
 use crate::ports::{EndpointControl, EndpointServices};

@@ -9,7 +9,8 @@ use postrider_runtime::sealed::{OpenError, Sealed};
 use serde::{Deserialize, Serialize};
 
 use crate::client::signature::WebhookSecret;
-use crate::delivery::{DisabledReason, QueueRules};
+use crate::delivery::QueueRules;
+use crate::retry_schedule::DisabledReason;
 
 /// The time for which a secret still signs after it was replaced.
 const ROTATION: Duration = Duration::from_secs(24 * 3600);

@@ -4,10 +4,11 @@ use expect_test::expect;
 use postrider_domain::golden::{AT, Sheet, UNIQUE};
 use postrider_domain::{EventId, EventKind, PublicEvent, WebhookId, WorkspaceId};
 
-use super::delivery::{DisabledReason, EventBatch};
+use super::delivery::EventBatch;
 use super::endpoint::{Endpoint, WebhookSettings};
 use super::queue::OrderingKey;
 use super::records::*;
+use super::retry_schedule::DisabledReason;
 
 fn id() -> WebhookId {
     WebhookId::from_parts(AT, UNIQUE)

@@ -9,8 +9,8 @@ mod attempt;
 pub mod client;
 pub mod delivery;
 mod directory;
+mod directory_entry;
 pub mod endpoint;
-mod entry;
 pub mod exchanges;
 #[cfg(test)]
 mod golden;
@@ -20,12 +20,13 @@ pub mod ports;
 mod queue;
 pub mod records;
 mod request_pool;
+pub mod retry_schedule;
 
 use std::time::Duration;
 
 pub use client::{GatewayClient, signature, ssrf};
 pub use directory::{LogSubscribers, WebhookSpec, Webhooks};
-pub use entry::{EndpointEntry, EndpointHealth, EndpointSlot};
+pub use directory_entry::{EndpointEntry, EndpointHealth, EndpointSlot};
 pub use exchanges::{ExchangeHalf, ShownAttempt};
 pub use message::{EndpointMessage, Replay, ReplayError};
 pub use ports::{DisableError, EndpointControl};

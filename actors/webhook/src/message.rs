@@ -7,7 +7,7 @@ use postrider_store::writer::CommitError;
 use tokio::sync::oneshot;
 
 use crate::attempt::EndedAttempt;
-use crate::entry::DirectoryCall;
+use crate::directory_entry::DirectoryCall;
 use crate::log_reader::ReadPart;
 use crate::request_pool::RequestPermit;
 

@@ -11,9 +11,9 @@ use postrider_runtime::{Hold, Traces};
 use postrider_store::{View, Writer};
 
 use crate::client::{DeliveryClient, Post};
-use crate::delivery::DisabledReason;
 use crate::exchanges::Exchanges;
 use crate::request_pool::RequestPool;
+use crate::retry_schedule::DisabledReason;
 use crate::{WebhookOptions, records};
 
 /// Changes endpoints. The workspace implements it, because it makes changes durable.

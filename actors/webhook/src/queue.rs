@@ -20,11 +20,9 @@ use std::time::Duration;
 use postrider_domain::Timestamp;
 use postrider_runtime::flow::{AimdLimit, CircuitBreaker, Rate, TokenBucket};
 
-use crate::delivery::{
-    Aftermath, Delivery, DeliveryFailure, DisabledReason, FAILING_MAX, QueueRules, StartedAttempt,
-    pause_length, retry_delay,
-};
+use crate::delivery::{Aftermath, Delivery, DeliveryFailure, QueueRules, StartedAttempt};
 use crate::records::{Cursor, OpenDelivery, WaitingDelivery};
+use crate::retry_schedule::{pause_length, reason_to_disable, retry_delay};
 
 use ordering::Lanes;
 pub(crate) use ordering::OrderingKey;
@@ -283,11 +281,7 @@ impl DeliveryQueue {
             self.left_alone_until = self.left_alone_until.max(now.plus(pause));
         }
         let since = *self.failing_since.get_or_insert(now);
-        let disable = if failure.gone {
-            Some(DisabledReason::Gone)
-        } else {
-            (now.since(since) >= FAILING_MAX).then_some(DisabledReason::Failing)
-        };
+        let disable = reason_to_disable(failure.gone, since, now);
         let next_at = if was_trial {
             let at = self.gate().max(now);
             if attempt.stored || attempt.delivery.is_replay {

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use postrider_domain::event::about::about_hash;
+use postrider_domain::event::subjects::about_hash;
 use postrider_domain::{EventId, LogEntry, PublicEvent, WorkspaceId};
 use postrider_store::view::event_index::{self, Sought};
 use postrider_store::view::event_log::{self, EventEntry};

@@ -7,6 +7,7 @@
 //! - `c ‖ party`: the last choice that the channel reported;
 //! - `n`: the number of those that have opted out.
 
+mod broadcast_exclusion;
 mod channel_choice;
 mod record;
 
@@ -24,10 +25,10 @@ use crate::core::view::Reader;
 use crate::core::view::unreadable;
 use postrider_domain::unavailable::Unavailable;
 
+pub(crate) use broadcast_exclusion::{excluded_from_broadcasts, excludes_any};
 pub(crate) use channel_choice::{Choice, follow, note_choice, share, stopped_marketing};
-pub use record::{ContactsCount, any, is_opted_out};
+pub use record::ContactsCount;
 use record::{Record, suppression};
-pub(crate) use record::{all, opted_out};
 
 const TABLE: Table = Table::Suppressions;
 

@@ -13,10 +13,10 @@ use postrider_actors::store::{LogId, Position};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::http::audited_reads::ReadingKind;
 use crate::http::pipeline::{
     Answer, ApiError, Call, Code, Drain, EverythingReader, Reply, Routes, route,
 };
-use crate::http::readings::ReadingKind;
 
 /// The number of bytes that are sent at once.
 const CHUNK_BYTES: usize = 256 * 1024;

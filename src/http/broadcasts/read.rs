@@ -11,8 +11,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::broadcast_id;
+use crate::http::audited_reads::ReadingKind;
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Page, Principal, Reply, Routes, route};
-use crate::http::readings::ReadingKind;
 use crate::http::streamed::{AnswerParts, CSV, CSV_UTF8, csv_lines, stream};
 
 /// The number of recipients that are read at a time.

@@ -14,12 +14,12 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::rows::{ContactInput, ContactRow, ContactUpdate};
+use crate::http::audited_reads::ReadingKind;
 use crate::http::pipeline::known_fields::BodyFields;
 use crate::http::pipeline::{
     Answer, ApiError, BodyKind, BodySize, Call, Code, Key, Principal, Reply, Routes, json, object,
     route,
 };
-use crate::http::readings::ReadingKind;
 use crate::http::segments::FilterBody;
 use crate::http::streamed;
 use crate::http::streamed::{AnswerParts, JSON_LINES};

@@ -1,6 +1,6 @@
 //! Reads the event log of a workspace, in parts or as a file.
 
-mod passing;
+mod ephemeral;
 mod stream;
 
 use base64::Engine as _;
@@ -10,10 +10,10 @@ use postrider_actors::{EventEntry, EventFilter, Permission, Unavailable, Workspa
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::audited_reads::ReadingKind;
 use super::pipeline::{
     Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Query, Reply, Routes, route,
 };
-use super::readings::ReadingKind;
 use super::streamed::{AnswerParts, JSON_LINES, stream};
 
 pub(in crate::http) use stream::may_read;

@@ -12,7 +12,7 @@ use postrider_actors::domain::EventId;
 use postrider_actors::{Permission, Unavailable, UnavailableReason, Workspace};
 use tokio::sync::watch;
 
-use super::passing::{self, ProgressFeed, SignFeed};
+use super::ephemeral::{self, ProgressFeed, SignFeed};
 use super::{EventRow, after_cursor, ahead_of_the_log, kinds};
 use crate::http::edge::Edge;
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Principal, Query, Reply, Routes, route};
@@ -45,7 +45,7 @@ const BUSY: Duration = HEARTBEAT;
 /// The maximum number of pages that are buffered while the client does not read.
 const BUFFERED_PAGES_MAX: usize = 4;
 /// The types of events that are not in the log.
-const PASSING: [&str; 3] = [passing::PROGRESS, passing::TYPING, passing::NOTED];
+const PASSING: [&str; 3] = [ephemeral::PROGRESS, ephemeral::TYPING, ephemeral::NOTED];
 
 pub(crate) fn routes() -> Routes {
     Routes::default().routes(route!(stream).guarded(Key::STREAM))
@@ -121,7 +121,7 @@ async fn stream(call: Call<Principal>) -> Answer {
         opening: format!(": here\n{place}\n"),
         after,
         types,
-        progress: seen.contains(&passing::PROGRESS).then(|| ProgressFeed::of(workspace)),
+        progress: seen.contains(&ephemeral::PROGRESS).then(|| ProgressFeed::of(workspace)),
         signs: SignFeed::of(workspace, seen),
         growth,
         clock_moves: call.edge.engine.clock().moves(),
@@ -313,7 +313,7 @@ impl EventStream {
         }
         if self.progress.is_some() {
             let named =
-                page.entries.iter().filter_map(|entry| passing::reported_broadcast(&entry.event));
+                page.entries.iter().filter_map(|entry| ephemeral::reported_broadcast(&entry.event));
             named.for_each(|id| self.caller.workspace().hurry_progress(id));
         }
         let is_full = page.entries.len() == PAGE_EVENTS;

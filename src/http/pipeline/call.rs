@@ -28,8 +28,8 @@ use super::origin::RequestOrigin;
 use super::principal::{Principal, check_recent};
 use super::query::Query;
 use super::spool::Spooled;
+use crate::http::audited_reads::ReadingKind;
 use crate::http::edge::Edge;
-use crate::http::readings::ReadingKind;
 use crate::metrics::RouteMeter;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -1,6 +1,6 @@
 //! Runs every request: authenticates it, reads its body, calls its handler, writes its headers.
 
-mod account;
+mod accounting;
 mod administrator;
 mod anybody;
 mod arrival;

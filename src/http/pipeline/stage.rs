@@ -14,7 +14,7 @@ use postrider_actors::clock::Stopwatch;
 use postrider_actors::domain::WorkspaceId;
 use postrider_actors::trace::{self, Span};
 
-use super::account::RequestAccount;
+use super::accounting::RequestAccount;
 use super::administrator::administrator;
 use super::arrival::Arrival;
 use super::auth::Guard;
@@ -26,7 +26,7 @@ use super::compressed::{accepts_gzip, compress};
 use super::error::{ApiError, Code, ConnectionFate, catch_unwind};
 use super::origin::{Identity, RequestOrigin};
 use super::reply::Reply;
-use super::{account, body, headers, request_id, spool};
+use super::{accounting, body, headers, request_id, spool};
 use crate::http::edge::Edge;
 use crate::metrics::RouteMeter;
 
@@ -99,7 +99,7 @@ impl<G: Guard> Stage<G> {
         let timer = parts.extensions.remove().map(|ConnectionTimer(timer)| timer);
         let arrival = Arrival::of(&edge, &parts, &guard, meter.route());
         let Arrival { origin, named, workspace, bucket, caller } = arrival;
-        let span = account::begin_span(&edge, &meter, &parts, &origin.identity);
+        let span = accounting::begin_span(&edge, &meter, &parts, &origin.identity);
         let compresses = origin.identity.session().is_some() && accepts_gzip(&parts.headers);
         let caller = caller.map(|(caller, lease)| (caller, origin.clone(), lease));
         let received = receive(&edge, &meter, workspace.as_ref(), caller, parts, &mut body, takes);
@@ -127,7 +127,7 @@ impl<G: Guard> Stage<G> {
         let cause = answer.as_ref().err().map(ApiError::cause);
         let id = origin.request_id.as_str();
         let mut reply = answer.unwrap_or_else(|error| error.into_reply(id, &edge.help));
-        account::end_span(span, &origin, reply.status());
+        accounting::end_span(span, &origin, reply.status());
         let now = edge.engine.clock().now();
         account.record((reply.status(), cause), watch.elapsed(), now);
         reply.header(request_id::HEADER, origin.request_id.into_header());

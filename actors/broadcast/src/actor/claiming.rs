@@ -15,6 +15,7 @@ use ractor::ActorProcessingErr;
 use super::{Fanout, FanoutState};
 use crate::control::{Control, TEMPLATE_GONE, TEMPLATE_PAUSED};
 use crate::outcomes::Mark;
+use crate::pace;
 use crate::placement::{Budget, NumberRoom};
 use crate::record::WINDOW;
 
@@ -23,9 +24,6 @@ const PARTS_MAX: u32 = 8;
 /// The maximum number of recipients set aside while all budgets are used up. Up to it, the actor
 /// looks for recipients who count towards a budget already.
 const LOOKED_AT_MAX: u32 = 500;
-
-/// The smallest claim, so that a few messages in flight do not block the others.
-const CLAIMED_MIN: u32 = 50;
 
 /// A claimed recipient, and the numbers that it belongs to.
 struct ClaimedRecipient {
@@ -253,10 +251,9 @@ impl Fanout {
     fn rooms(&self, state: &FanoutState) -> Vec<NumberRoom> {
         let room = |number| {
             let connected = self.services.numbers.connected(number);
-            let pace = connected.map(|it| it.messages_per_second).filter(|pace| *pace > 0);
             NumberRoom {
                 number,
-                pace: pace.unwrap_or(WINDOW).clamp(CLAIMED_MIN, WINDOW),
+                pace: pace::of_number(connected.map(|it| it.messages_per_second)),
                 is_up: state.is_able(number) && self.is_up(number),
                 is_given_up: self.is_given_up(number, state),
                 is_full: false,
@@ -286,11 +283,10 @@ impl Fanout {
         in_flight <= self.claim_size(state).saturating_add(under_way).min(limit)
     }
 
-    /// Returns the number of recipients of one claim: the numbers' messages per second. A larger
-    /// claim would leave more outcomes unknown after a crash.
+    /// Returns the number of recipients of one claim.
     fn claim_size(&self, state: &FanoutState) -> u32 {
         let rooms = self.rooms_in_use(state);
-        rooms.iter().map(|room| room.pace).fold(0, u32::saturating_add).min(WINDOW)
+        pace::claim_size(rooms.iter().map(|room| room.pace))
     }
 
     /// Assigns a number to each claimed recipient. Returns the recipients with their numbers, in

@@ -19,7 +19,7 @@ use ractor::{ActorProcessingErr, ActorRef};
 
 use crate::control::{Control, ControlError, Verdict, verdict};
 use crate::daily_counts::FanoutCounts;
-use crate::entry::{BroadcastSlot, passivate};
+use crate::directory_entry::{BroadcastSlot, passivate};
 use crate::message::FanoutMessage;
 use crate::outcomes::{Failed, Mark};
 use crate::placement::{Placements, RecipientsAside};

@@ -10,8 +10,8 @@ use super::prepare::Preparer;
 use super::recover::{CLOSED, LogSegment, begin_segment, name_segment};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::chain::Chain;
+use crate::commit_parts::check_commit;
 use crate::entry::{Header, Position};
-use crate::parts::check_commit;
 use crate::port::AppendError;
 
 /// The state of appends.

@@ -19,7 +19,7 @@ use postrider_runtime::hold::Hold;
 use postrider_runtime::trace::Traces;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use crate::entry::{NumberSlot, REST_AFTER};
+use crate::directory_entry::{NumberSlot, REST_AFTER};
 use crate::figures::OutcomeCounts;
 use crate::message::NumberMessage;
 use crate::ports::{NumberNotice, OutcomeReporter, Outcomes};

@@ -12,7 +12,7 @@ use postrider_runtime::timer::Timer;
 use tokio::sync::oneshot;
 
 use super::reporting::{ReportedNames, Unacked, Unrecognized};
-use crate::entry::Reservation;
+use crate::directory_entry::Reservation;
 use crate::figures::{FigureLedger, NumberFigures, NumberState};
 use crate::message::HandedOver;
 use crate::ports::{Granted, Recipient};

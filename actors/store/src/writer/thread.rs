@@ -11,7 +11,7 @@ use tracing::{error, info, warn};
 
 use super::staging::{Mode, Queue, Sleep, StagedGroup};
 use super::{CommitError, LAST_MOMENT, Moments, Shared, WriterOptions, encode_moment, last_moment};
-use crate::view::audit::{self, AuditMark};
+use crate::audit_chain::{self, AuditMark};
 use crate::{Frame, Group, Position, Store, StoreError, Table, usage};
 
 /// The first and the longest delay before a failed store is opened again.
@@ -48,7 +48,7 @@ impl Worker {
     ) -> Result<(Self, Arc<Shared>), StoreError> {
         let last_moment = last_moment(store.as_ref())?.unwrap_or_default();
         let (epoch, _) = store.begin_epoch()?;
-        let audit_end = audit::head(store.as_ref())?;
+        let audit_end = audit_chain::head(store.as_ref())?;
         let last = store.last_position()?;
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue::new(options.queued_bytes_max)),
@@ -248,7 +248,7 @@ impl Worker {
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.store.reopen()?;
         let (epoch, last) = self.store.begin_epoch()?;
-        self.audit_end = audit::head(self.store.as_ref())?;
+        self.audit_end = audit_chain::head(self.store.as_ref())?;
         (self.epoch, self.last) = (epoch, last);
         Ok(())
     }

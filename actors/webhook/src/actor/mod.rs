@@ -15,13 +15,14 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::attempt::{self, AttemptEnd, EndedAttempt};
-use crate::delivery::{Aftermath, DisabledReason, StartedAttempt};
-use crate::entry::{EndpointEntry, EndpointSlot};
+use crate::delivery::{Aftermath, StartedAttempt};
+use crate::directory_entry::{EndpointEntry, EndpointSlot};
 use crate::message::{EndpointMessage, ReplayError};
 use crate::ports::EndpointServices;
 use crate::queue::DeliveryQueue;
 use crate::records::{AttemptLog, Cursor, DeliveryAttempt};
 use crate::request_pool::RequestPermit;
+use crate::retry_schedule::DisabledReason;
 
 /// The number of deliveries that are read ahead.
 const READ_AHEAD: usize = 128;

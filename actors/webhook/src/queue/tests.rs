@@ -1,6 +1,7 @@
 //! Tests that one delivery queue retries, orders by contact, disables and restarts.
 
 use super::*;
+use crate::retry_schedule::DisabledReason;
 
 const MS: Duration = Duration::from_millis(20);
 pub(super) const REFUSED: DeliveryFailure =

@@ -3,13 +3,13 @@
 //! Answers and messages leave it once the effects that they depend on are durable. A supervisor
 //! starts it by the [`WorkspaceSpec`].
 
+mod budget_queue;
 pub mod configure;
-mod moving;
+mod number_failover;
 pub mod recovery;
 pub mod snapshots;
 mod state;
 mod sweeping;
-mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -211,7 +211,7 @@ impl WorkspaceActor {
             }
             WorkspaceMessage::Recovered(messages) => return self.recover(messages, state),
             WorkspaceMessage::HandedBack(all) => {
-                return moving::take_over(&self.shared, all, state);
+                return number_failover::take_over(&self.shared, all, state);
             }
             WorkspaceMessage::Sweep(step) => return self.sweep_on(myself, step, state),
             WorkspaceMessage::Commands(all) => return self.carry_out(myself, all.take(), state),
@@ -231,8 +231,8 @@ impl WorkspaceActor {
         }
         state.release_late()?;
         self.beat(myself, state)?;
-        moving::ask_for_messages(&self.shared.numbers, state);
-        waiting::claim_again(self, myself, (&moving::down_for_long(state), state))?;
+        number_failover::ask_for_messages(&self.shared.numbers, state);
+        budget_queue::claim_again(self, myself, (&number_failover::down_for_long(state), state))?;
         self.passivate(myself, state);
         Ok(())
     }
@@ -350,9 +350,9 @@ impl WorkspaceActor {
         let Claims { number, released, asked } = claims;
         let (ticket, asked) = asked.unzip();
         let asked = asked.unwrap_or_default();
-        waiting::give_back(&released, state);
+        budget_queue::give_back(&released, state);
         unsent::release(&mut state.core, &released, &mut state.effects);
-        let asked = waiting::claimable(&self.shared, (number, ticket), asked, state);
+        let asked = budget_queue::claimable(&self.shared, (number, ticket), asked, state);
         let messages = unsent::claim(&mut state.core, number, asked, &mut state.effects);
         let Some(ticket) = ticket else {
             // This is submitted at once. A crash before it is durable would make messages unknown

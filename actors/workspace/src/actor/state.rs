@@ -12,8 +12,8 @@ use postrider_store::view::event_log;
 use postrider_store::{Batch, ChangeRef, CommitError, GroupNumber, Subscriber, Table, View};
 use tokio::sync::oneshot;
 
+use crate::actor::budget_queue::{self, BudgetQueue};
 use crate::actor::sweeping::Sweeping;
-use crate::actor::waiting::{self, BudgetQueue};
 use crate::core::command::Context;
 use crate::core::effects::Effects;
 use crate::core::message_status::Waiters;
@@ -184,7 +184,7 @@ impl WorkspaceState {
             }
             return Ok(());
         }
-        waiting::count_codes(self);
+        budget_queue::count_codes(self);
         let group = match self.submit() {
             Ok(group) => group,
             Err(lost) => {
@@ -310,7 +310,7 @@ impl WorkspaceState {
             self.effects.deferrable = true;
             match origin {
                 Origin::Otp { request_id: id, number: message } => {
-                    waiting::give_back_code(self, (&origin, number), &settled);
+                    budget_queue::give_back_code(self, (&origin, number), &settled);
                     delivery::settle(&mut self.core, id, message, &settled, &mut self.effects);
                     otp::note_answer(&mut self.context(store), (id, number), &settled);
                 }
@@ -331,7 +331,7 @@ impl WorkspaceState {
     /// Gives up the claims that could not be given up while storage failed.
     pub(crate) fn release_late(&mut self) -> Result<(), StateLost> {
         for released in std::mem::take(&mut self.unreleased).chunks(SETTLED_MAX) {
-            waiting::give_back(released, self);
+            budget_queue::give_back(released, self);
             unsent::release(&mut self.core, released, &mut self.effects);
             self.finish(None)?;
         }

@@ -2,17 +2,16 @@
 //!
 //! So a broadcast exists wholly or not at all.
 
-use hashbrown::HashSet;
 use postrider_broadcast::audience::ByPhone;
 use postrider_broadcast::record::{BroadcastStatus, Record, draft_key};
 use postrider_broadcast::recover::draft_changes;
 use postrider_broadcast::{Audience, BroadcastPolicy};
 use postrider_domain::template::{Misfit, TemplateCategory, TemplateName};
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{BroadcastId, EventData, Phone, SenderNotes, Timestamp, WorkspaceId};
+use postrider_domain::{BroadcastId, EventData, Phone, SenderNotes, Timestamp};
 use postrider_runtime::random;
 use postrider_runtime::task::detached;
-use postrider_store::{Change, StoreError, Table, View};
+use postrider_store::{Change, Table};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -23,7 +22,7 @@ use crate::core::settings::UseTemplateError;
 use crate::core::{credits, quota};
 use crate::handle::Workspace;
 use crate::idempotency::{IdempotencyKey, Idempotent, IdempotentError, Replayable};
-use crate::suppressions;
+use crate::suppressions::excluded_from_broadcasts;
 use crate::templates::known_template;
 
 /// The number of segments that are written in one commit.
@@ -172,8 +171,8 @@ impl Workspace {
             if new.audience.len() > recipients_max {
                 fits = Err(CreateBroadcastError::TooManyRecipients(recipients_max));
             }
-            let opted_out = opted_out(store, workspace)?;
-            let sendable = new.audience.set_aside(&opted_out);
+            let excluded = excluded_from_broadcasts(store, workspace, None)?;
+            let sendable = new.audience.set_aside(&excluded);
             let by_phone = ByPhone::of(&new.audience.phones[..sendable]);
             Ok((new, sendable, by_phone, fits))
         });
@@ -387,12 +386,4 @@ fn emptied(audience: Audience) -> Audience {
     let mut empty = Audience::new();
     empty.variables = audience.variables.map(|_| Vec::new());
     empty
-}
-
-/// Returns the phones that have opted out.
-pub(super) fn opted_out(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-) -> Result<HashSet<Phone>, StoreError> {
-    Ok(suppressions::all(store, workspace)?.into_iter().collect())
 }

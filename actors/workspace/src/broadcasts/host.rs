@@ -19,6 +19,7 @@ use crate::core::senders::pool::Pool;
 use crate::core::senders::sticky_sender;
 use crate::messages::newest_message;
 use crate::services::Services;
+use crate::suppressions::excluded_from_broadcasts;
 use crate::{suppressions, templates};
 
 /// The workspaces' side of fan-outs. It is weak: the services own the broadcasts.
@@ -166,7 +167,7 @@ impl BroadcastHost for Host {
     }
 
     fn any_opted_out(&self, workspace: &WorkspaceId) -> Result<bool, StoreError> {
-        suppressions::any(self.view()?.as_ref(), workspace)
+        suppressions::excludes_any(self.view()?.as_ref(), workspace)
     }
 
     fn opted_out(
@@ -174,6 +175,8 @@ impl BroadcastHost for Host {
         workspace: &WorkspaceId,
         phones: &[Phone],
     ) -> Result<Vec<bool>, StoreError> {
-        suppressions::opted_out(self.view()?.as_ref(), workspace, phones)
+        let view = self.view()?;
+        let excluded = excluded_from_broadcasts(view.as_ref(), workspace, Some(phones))?;
+        Ok(phones.iter().map(|phone| excluded.contains(phone)).collect())
     }
 }

@@ -10,10 +10,11 @@ use postrider_store::{StoreError, View};
 use serde_json::Value;
 
 use crate::Workspace;
-use crate::broadcasts::create::{CreateBroadcastError, NewBroadcast, opted_out};
+use crate::broadcasts::create::{CreateBroadcastError, NewBroadcast};
 use crate::broadcasts::sender::{Samples, Sender, check_variables};
 use crate::contacts::party_holder;
 use crate::core::command::{Command, Context};
+use crate::suppressions::excluded_from_broadcasts;
 use crate::templates::{Template, known_template};
 
 /// The number of recipients whose messages are shown.
@@ -188,7 +189,7 @@ fn count_audience(
 ) -> Result<AudienceCounts, StoreError> {
     let NewBroadcast { mut audience, components, .. } = new;
     audience.leave_each_once();
-    let sendable = audience.set_aside(&opted_out(store, workspace)?);
+    let sendable = audience.set_aside(&excluded_from_broadcasts(store, workspace, None)?);
     let all = audience.variables.as_deref().unwrap_or_default();
     let lacks = |variables: &[Box<str>]| {
         let given = with_variables(&components, variables);

@@ -7,6 +7,7 @@ pub(crate) mod create;
 pub(crate) mod filter;
 #[cfg(test)]
 pub(crate) mod golden;
+pub(crate) mod identity;
 pub(crate) mod index;
 #[cfg(any(test, feature = "testing"))]
 mod index_check;
@@ -14,6 +15,7 @@ pub(crate) mod known_names;
 pub(crate) mod list;
 mod merge;
 mod occupancy;
+pub(crate) mod phone_aliases;
 pub(crate) mod record;
 mod segments;
 mod sort;

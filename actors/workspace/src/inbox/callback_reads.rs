@@ -19,13 +19,12 @@ use postrider_store::{Direction as Order, StoreError, Table, View};
 use serde::Deserialize;
 
 use crate::broadcasts::replies::{LiveBroadcasts, ReplyLookup, look_up};
-use crate::contacts::{Contact, known_names, record};
+use crate::contacts::{Contact, known_names, phone_aliases, record};
 use crate::conversations::Direction;
 use crate::conversations::record::messages_prefix;
 use crate::core::records;
 use crate::core::view::{ReadAhead, Reader, Reading};
 use crate::inbox::callback_items::{Item, PossibleReply, received_key};
-use crate::inbox::phone_aliases;
 use crate::messages::index::called_by_channel;
 use crate::messages::{MessageState, service_window};
 use crate::{broadcasts, contacts, conversations, suppressions};

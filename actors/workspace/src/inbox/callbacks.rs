@@ -15,14 +15,14 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{BroadcastId, MediaId, NumberId, PartyId, PartyNames, Phone, Timestamp};
 
 use crate::broadcasts::replies::LiveBroadcasts;
-use crate::contacts::known_names;
+use crate::contacts::{identity, known_names};
 use crate::core::command::{Command, Context};
 use crate::core::view::unreadable;
 use crate::inbox::callback_items::{FieldItem, Item, PossibleReply};
 use crate::inbox::callback_reads::{CallbackReads, Replies};
 use crate::inbox::number_facts::{emit_fault, emit_ignored, others_of_account};
 use crate::inbox::{
-    callback_items, callback_reads, identity, inbound_messages, number_facts, phone_aliases,
+    callback_items, callback_reads, identity_change, identity_merge, inbound_messages, number_facts,
 };
 use crate::services::CountsUnderWay;
 use crate::suppressions::{Choice, note_choice};
@@ -260,7 +260,7 @@ fn take_item(
         Item::Inbound(number, it) => {
             news.files.extend(inbound_messages::take_message(context, number, &it, replies)?);
         }
-        Item::IdentityChange(number, it) => identity::take_change(context, number, &it)?,
+        Item::IdentityChange(number, it) => identity_change::take_change(context, number, &it)?,
         Item::Facts(number, it, pace_set) => {
             number_facts::learn(context, number, &it, pace_set)?;
         }
@@ -326,7 +326,7 @@ fn record_choice(context: &mut Context<'_>, chosen: &MarketingChoice) -> Result<
     let phone = chosen.parties.iter().find_map(PartyId::phone);
     let id = chosen.parties.iter().find_map(PartyId::user_id);
     if let Some((phone, id)) = phone.zip(id) {
-        identity::learn(context, phone, id, chosen.at)?;
+        identity_merge::learn(context, phone, id, chosen.at)?;
     }
     let choice = if chosen.wanted { Choice::Resumed } else { Choice::Stopped };
     // The choice follows a change of names that was delivered first.
@@ -379,11 +379,11 @@ fn learn_names(
     let StatusUpdate { known_as, user_id, .. } = update;
     let phone = to.as_ref().and_then(PartyId::phone);
     if let Some((phone, known_as)) = phone.zip(*known_as) {
-        phone_aliases::learn(context, number, phone, known_as, at)?;
+        identity_merge::learn_alias(context, number, phone, known_as, at)?;
     }
     let id = user_id.as_ref().or_else(|| to.as_ref().and_then(PartyId::user_id));
     match phone.or(*known_as).zip(id) {
-        Some((phone, id)) => identity::learn(context, phone, id, at),
+        Some((phone, id)) => identity_merge::learn(context, phone, id, at),
         None => Ok(()),
     }
 }

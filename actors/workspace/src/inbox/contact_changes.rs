@@ -4,15 +4,17 @@ use postrider_domain::{ContactId, EventData, PartyId, Unavailable};
 use postrider_store::Table;
 use postrider_store::view::codec;
 
+use crate::broadcasts::replies;
+use crate::contacts::phone_aliases::PhoneNames;
 use crate::contacts::{
-    Contact, ContactChange, emit, find_contact, forget_merged, holders_place, index, merged_ids,
-    put_changed, record,
+    Contact, ContactChange, emit, find_contact, forget_merged, holders_place, index, known_names,
+    merged_ids, phone_aliases, put_changed, record,
 };
 use crate::conversations::{all_of, forget_former, moved_counts};
 use crate::core::command::{Command, Context, Footprint};
 use crate::core::quota;
 use crate::inbox::deletion::forget_conversation;
-use crate::inbox::phone_aliases;
+use crate::messages::service_window;
 use crate::{Workspace, suppressions};
 
 /// The reason why a contact was not changed.
@@ -138,7 +140,7 @@ pub(super) fn remove_contact(
     forget_former(context, place);
     forget_merged(context, place, &merged);
     if let Some(names) = names {
-        phone_aliases::forget_phone(context, &names);
+        forget_phone(context, &names);
     }
     context.delete(Table::Contacts, record::contact_key(&context.core.id, contact.place()));
     if let Some(phone) = contact.phone {
@@ -146,8 +148,28 @@ pub(super) fn remove_contact(
     }
     for id in contact.ids() {
         context.delete(Table::Contacts, record::user_key(&context.core.id, id));
-        phone_aliases::forget_name(context, &PartyId::User(id.clone()));
+        forget_name(context, &PartyId::User(id.clone()));
     }
     emit(context, EventData::ContactDeleted, contact);
     Ok(())
+}
+
+/// Deletes the names of a phone, and its owner's windows: its contact is deleted.
+fn forget_phone(context: &mut Context<'_>, names: &PhoneNames) {
+    forget_name(context, &names.phone.into());
+    for name in &names.known_as {
+        service_window::forget_all(context, &(*name).into());
+    }
+    phone_aliases::forget(context, names);
+}
+
+/// Deletes the windows and reports of a name, and stores that its contact was deleted now.
+fn forget_name(context: &mut Context<'_>, name: &PartyId) {
+    phone_aliases::note_deleted(context, name);
+    known_names::forget(context, name);
+    if let PartyId::Phone(phone) = name {
+        let key = replies::phone_key(&context.core.id, &phone.key_bytes());
+        context.delete(Table::Analytics, key);
+    }
+    service_window::forget_all(context, name);
 }

@@ -23,8 +23,8 @@ use serde_json::Value;
 
 use crate::broadcasts::replies;
 use crate::contacts::{
-    ChannelNames, Contact, NewContact, create_known, holder, holders_place, known_names,
-    put_changed, user_holder,
+    ChannelNames, Contact, NewContact, create_known, holder, holders_place, identity, known_names,
+    phone_aliases, put_changed, user_holder,
 };
 use crate::conversations::change::Received;
 use crate::conversations::{Conversation, WrittenContent, WrittenContext, WrittenMedia};
@@ -33,7 +33,7 @@ use crate::core::otp::inbound;
 use crate::core::senders::sticky_sender;
 use crate::inbox::callback_items::received_key;
 use crate::inbox::callback_reads::Replies;
-use crate::inbox::{identity, phone_aliases};
+use crate::inbox::identity_merge;
 use crate::messages::service_window;
 use crate::suppressions::apply_opt_out;
 use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
@@ -263,7 +263,7 @@ fn author_of(
         (phone, _) => phone,
     };
     let found = match (names.phone, &names.user_id) {
-        (Some(phone), Some(id)) => identity::bind(context, phone, id)?,
+        (Some(phone), Some(id)) => identity_merge::bind(context, phone, id)?,
         (Some(phone), None) => holder(context, phone)?,
         (None, Some(id)) => user_holder(context, id)?,
         (None, None) => return Ok(None),

@@ -6,7 +6,7 @@ use postrider_domain::{EventData, NumberId, PartyNames};
 use postrider_number::{NumberNotice, Recipient};
 
 use crate::core::command::{Command, Context, Footprint};
-use crate::inbox::{identity, phone_aliases};
+use crate::inbox::identity_merge;
 use crate::suppressions;
 use postrider_domain::unavailable::Unavailable;
 
@@ -55,11 +55,11 @@ fn note(
     match recipient {
         Recipient::KnownAs { to, known_as: PartyNames { phone, user_id }, at } => {
             if let Some((to, known_as)) = to.phone().zip(phone) {
-                phone_aliases::learn(context, number, to, known_as, at)?;
+                identity_merge::learn_alias(context, number, to, known_as, at)?;
             }
             let id = user_id.as_ref().or(to.user_id());
             match to.phone().or(phone).zip(id) {
-                Some((phone, id)) => identity::learn(context, phone, id, at),
+                Some((phone, id)) => identity_merge::learn(context, phone, id, at),
                 None => Ok(()),
             }
         }

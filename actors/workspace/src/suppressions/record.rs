@@ -1,21 +1,18 @@
-//! The records of opt-outs, and reads of them beside the actors: for audiences and fan-outs.
+//! The records of opt-outs, and reads of them beside the actors.
 
 use std::ops::ControlFlow;
 
-use hashbrown::HashSet;
 use postrider_domain::opt_out::OptOutSource;
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_store::view::codec;
-use postrider_store::{Direction, StoreError, View};
+use postrider_store::{StoreError, View};
 use serde::{Deserialize, Serialize};
 
-use super::{Suppression, TABLE, count_key, key, number, phones_prefix};
+use super::broadcast_exclusion::excluded_from_broadcasts;
+use super::{Suppression, TABLE, key};
 use crate::Workspace;
 use crate::contacts::{ContactFilter, list};
-
-/// The ratio of opt-outs to requested phones up to which all opt-outs are scanned.
-const SCANNED_PER_PHONE: u64 = 8;
 
 /// The number of contacts that match a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,53 +101,6 @@ pub(super) fn suppression(party: &[u8], value: &[u8]) -> Result<Suppression, Sto
     Ok(Suppression { party, reason, source, created_at })
 }
 
-/// Returns whether a phone has opted out, as far as it is committed.
-pub fn is_opted_out(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    phone: Phone,
-) -> Result<bool, StoreError> {
-    Ok(store.get(TABLE, &key(workspace, &phone.into()))?.is_some())
-}
-
-/// Returns whether each of these phones has opted out, in their order, as far as it is committed.
-///
-/// While few phones have opted out, one scan over theirs costs less than a read for each requested
-/// one.
-pub(crate) fn opted_out(
-    store: &dyn View,
-    workspace: &WorkspaceId,
-    phones: &[Phone],
-) -> Result<Vec<bool>, StoreError> {
-    let kept = store.get(TABLE, &count_key(workspace))?;
-    let count = kept.map(|kept| number(&kept)).transpose()?;
-    if count.is_some_and(|count| count <= SCANNED_PER_PHONE * phones.len() as u64) {
-        let out: HashSet<Phone> = all(store, workspace)?.into_iter().collect();
-        return Ok(phones.iter().map(|phone| out.contains(phone)).collect());
-    }
-    phones.iter().map(|phone| is_opted_out(store, workspace, *phone)).collect()
-}
-
-/// Returns whether any phone has opted out, as far as it is committed.
-pub fn any(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
-    let (mut any, prefix) = (false, phones_prefix(workspace));
-    store.scan(TABLE, &prefix, None, Direction::Forward, &mut |_, _| {
-        any = true;
-        ControlFlow::Break(())
-    })?;
-    Ok(any)
-}
-
-/// Returns the phones that have opted out, as far as it is committed.
-pub(crate) fn all(store: &dyn View, workspace: &WorkspaceId) -> Result<Vec<Phone>, StoreError> {
-    let (mut phones, prefix) = (Vec::new(), phones_prefix(workspace));
-    store.scan(TABLE, &prefix, None, Direction::Forward, &mut |key, _| {
-        phones.push(party_of(&key[prefix.len() - 1..]));
-        ControlFlow::Continue(())
-    })?;
-    phones.into_iter().filter_map(|it| it.map(|it| it.phone()).transpose()).collect()
-}
-
 /// Counts the contacts of a filter, and those that a broadcast would reach.
 fn count_matching(
     store: &dyn View,
@@ -163,7 +113,7 @@ fn count_matching(
         phones.push(phone);
         ControlFlow::Continue(())
     })?;
-    let out = opted_out(store, workspace, &phones)?;
-    let suppressed = out.into_iter().filter(|is_out| *is_out).count();
+    let excluded = excluded_from_broadcasts(store, workspace, Some(&phones))?;
+    let suppressed = phones.iter().filter(|phone| excluded.contains(*phone)).count();
     Ok(ContactsCount { contacts, with_phone: phones.len(), suppressed })
 }

@@ -7,7 +7,7 @@ use postrider_domain::{
     EventData, Timestamp, Unavailable, UnavailableReason, WebhookId, WorkspaceId,
 };
 use postrider_runtime::task::BoxFuture;
-use postrider_webhook::delivery::DisabledReason;
+use postrider_webhook::retry_schedule::DisabledReason;
 use postrider_webhook::{DisableError, EndpointControl};
 
 use crate::Workspace;

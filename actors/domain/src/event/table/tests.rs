@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::event::LogEntry;
-use crate::event::about::about_hash;
 use crate::event::message::tests::steps;
+use crate::event::subjects::about_hash;
 use crate::golden::{AT, Sheet};
 use samples::{events, noted, other_payloads, payloads, variants};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::{KEPT_BUFFER_BYTES_MAX, KEPT_BUFFERS_MAX, SectionOwner};
-use crate::view::audit::{self, AuditMark};
+use crate::audit_chain::{self, AuditMark};
 use crate::view::log_chunk::{Head, event_log_key_into};
 use crate::writer::Batch;
 use crate::{Change, Frame, Section, Table};
@@ -125,8 +125,8 @@ impl GroupChanges {
         if self.audits == 0 {
             return None;
         }
-        let newest = audit::link_staged(&mut self.entries[..self.live], end)?;
-        self.upsert(Table::Meta, audit::HEAD_KEY, Some(&newest.encode()));
+        let newest = audit_chain::link_staged(&mut self.entries[..self.live], end)?;
+        self.upsert(Table::Meta, audit_chain::HEAD_KEY, Some(&newest.encode()));
         Some(newest)
     }
 

@@ -14,17 +14,14 @@
 use std::ops::ControlFlow;
 
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{NumberId, PartyId, Phone, Timestamp, WorkspaceId};
+use postrider_domain::{PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{StoreError, Table};
 use sha2::{Digest, Sha256};
 
-use crate::broadcasts::replies;
-use crate::contacts::known_names;
+use crate::contacts;
 use crate::core::command::Context;
 use crate::core::view::Reader;
 use crate::core::view::unreadable;
-use crate::messages::service_window;
-use crate::{contacts, suppressions};
 
 /// The maximum number of a phone's names that are read: it has one or two.
 const NAMES_MAX: usize = 16;
@@ -45,7 +42,7 @@ fn name_key(workspace: &WorkspaceId, phone: Phone, known_as: Option<Phone>) -> V
 ///
 /// # Errors
 /// [`StoreError`]: the store cannot be read.
-pub(super) fn read_ahead(
+pub(crate) fn read_ahead(
     reader: &mut Reader<'_>,
     workspace: &WorkspaceId,
     known_as: Phone,
@@ -56,13 +53,13 @@ pub(super) fn read_ahead(
 }
 
 /// Returns the key of the moment when the contact with a name was deleted.
-pub(super) fn deleted_key(workspace: &WorkspaceId, name: &PartyId) -> Vec<u8> {
+pub(crate) fn deleted_key(workspace: &WorkspaceId, name: &PartyId) -> Vec<u8> {
     let hash = Sha256::digest(name.key_bytes());
     [workspace.as_str().as_bytes(), b"\0d", &hash[..16]].concat()
 }
 
 /// Returns the moment when the contact with a name was deleted; the start of time if it was not.
-pub(super) fn deleted_at(context: &Context<'_>, name: &PartyId) -> Result<Timestamp, Unavailable> {
+pub(crate) fn deleted_at(context: &Context<'_>, name: &PartyId) -> Result<Timestamp, Unavailable> {
     let at = context.get(Table::Aliases, &deleted_key(&context.core.id, name))?;
     let at = at.map(|at| at.try_into().map(u64::from_be_bytes)).transpose();
     let damaged = |_| unreadable(StoreError::Damaged("when a contact was deleted".into()));
@@ -70,7 +67,10 @@ pub(super) fn deleted_at(context: &Context<'_>, name: &PartyId) -> Result<Timest
 }
 
 /// Returns the phone that was written to if the provider has another name for it.
-fn written_to(context: &Context<'_>, known_as: Phone) -> Result<Option<Phone>, Unavailable> {
+pub(crate) fn written_to(
+    context: &Context<'_>,
+    known_as: Phone,
+) -> Result<Option<Phone>, Unavailable> {
     let Some(bytes) = context.get(Table::Aliases, &key(&context.core.id, known_as))? else {
         return Ok(None);
     };
@@ -80,28 +80,8 @@ fn written_to(context: &Context<'_>, known_as: Phone) -> Result<Option<Phone>, U
     phone.map(Some).ok_or_else(damaged)
 }
 
-/// Stores that the provider knows `phone` as `known_as`, by a message through `number` at `at`.
-///
-/// If the person has already written, the effects of that hold for the phone too.
-pub(crate) fn learn(
-    context: &mut Context<'_>,
-    number: NumberId,
-    phone: Phone,
-    known_as: Phone,
-    at: Timestamp,
-) -> Result<(), Unavailable> {
-    let before = written_to(context, known_as)?;
-    if phone == known_as || before == Some(phone) {
-        return Ok(());
-    }
-    let deleted = deleted_at(context, &phone.into())?;
-    if deleted.max(deleted_at(context, &known_as.into())?) >= at {
-        return Ok(());
-    }
-    suppressions::follow(context, &phone.into(), &known_as.into())?;
-    if let Some(at) = service_window::last(context, number, &known_as.into())? {
-        service_window::open(context, number, &phone.into(), at)?;
-    }
+/// Stores that the provider knows `phone` as `known_as`, which named the phone `before` so far.
+pub(crate) fn put(context: &mut Context<'_>, phone: Phone, known_as: Phone, before: Option<Phone>) {
     let key = key(&context.core.id, known_as);
     context.put(Table::Aliases, key, phone.as_u64().to_be_bytes().to_vec());
     if let Some(before) = before {
@@ -110,14 +90,13 @@ pub(crate) fn learn(
     }
     let name = name_key(&context.core.id, phone, Some(known_as));
     context.put(Table::Aliases, name, Vec::new());
-    Ok(())
 }
 
 /// The names of a phone.
 pub(crate) struct PhoneNames {
-    phone: Phone,
+    pub(crate) phone: Phone,
     /// The provider's names of it.
-    known_as: Vec<Phone>,
+    pub(crate) known_as: Vec<Phone>,
     /// The phone that was written to, if this phone is itself a name.
     written_to: Option<Phone>,
 }
@@ -135,13 +114,11 @@ pub(crate) fn names_of(context: &Context<'_>, phone: Phone) -> Result<PhoneNames
     Ok(PhoneNames { phone, known_as, written_to })
 }
 
-/// Deletes the names of a phone, and its owner's windows: its contact is deleted.
-pub(crate) fn forget_phone(context: &mut Context<'_>, names: &PhoneNames) {
+/// Deletes the names of a phone.
+pub(crate) fn forget(context: &mut Context<'_>, names: &PhoneNames) {
     let PhoneNames { phone, known_as, written_to } = names;
     let workspace = context.core.id.clone();
-    forget_name(context, &(*phone).into());
     for name in known_as {
-        service_window::forget_all(context, &(*name).into());
         context.delete(Table::Aliases, key(&workspace, *name));
         context.delete(Table::Aliases, name_key(&workspace, *phone, Some(*name)));
     }
@@ -151,17 +128,11 @@ pub(crate) fn forget_phone(context: &mut Context<'_>, names: &PhoneNames) {
     }
 }
 
-/// Deletes the windows and reports of a name, and stores that its contact was deleted now.
-pub(crate) fn forget_name(context: &mut Context<'_>, name: &PartyId) {
+/// Stores that the contact with a name was deleted now.
+pub(crate) fn note_deleted(context: &mut Context<'_>, name: &PartyId) {
     let now = context.now().as_millis().to_be_bytes();
     let key = deleted_key(&context.core.id, name);
     context.put(Table::Aliases, key, now.to_vec());
-    known_names::forget(context, name);
-    if let PartyId::Phone(phone) = name {
-        let key = replies::phone_key(&context.core.id, &phone.key_bytes());
-        context.delete(Table::Analytics, key);
-    }
-    service_window::forget_all(context, name);
 }
 
 /// The writer of a message.

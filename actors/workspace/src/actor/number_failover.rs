@@ -12,8 +12,8 @@ use postrider_domain::NumberId;
 use postrider_domain::unavailable::Unavailable;
 use postrider_number::{HandedOver, NumberSlot, Numbers, Wanted};
 
+use crate::actor::budget_queue;
 use crate::actor::state::{StateLost, WorkspaceState};
-use crate::actor::waiting;
 use crate::core::command::Context;
 use crate::core::senders::code_sender;
 use crate::core::senders::takeover::{self, MoveOutcome};
@@ -83,13 +83,13 @@ pub(super) fn take_over(
         let mut context = state.context(shared.store.as_ref());
         match move_one(&mut context, &message) {
             Ok(MoveOutcome::To(number)) => {
-                waiting::give_back_moved(&mut context, &message);
+                budget_queue::give_back_moved(&mut context, &message);
                 let moved = Outbound { number, ..message };
                 context.effects.outbound.push(HandedOver::from(moved));
             }
             Ok(MoveOutcome::Stays) => back.push(message),
             // A message that has ended was settled without its number.
-            Ok(MoveOutcome::Over) => waiting::give_back_moved(&mut context, &message),
+            Ok(MoveOutcome::Over) => budget_queue::give_back_moved(&mut context, &message),
             Err(error) => {
                 tracing::warn!(%error, "a message waits for its number, which is down");
                 back.push(message);

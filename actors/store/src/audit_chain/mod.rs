@@ -1,4 +1,4 @@
-//! Pure: the audit log: numbered records, each with the SHA-256 of the previous one.
+//! Pure: the audit log is a hash chain: each record has the SHA-256 of the previous one.
 //!
 //! A caller that commits a change stages its record with [`record_change`] among the changes of the
 //! same batch. Only the writer's thread numbers staged records and links them, in the order in
@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use postrider_domain::{AuditId, AuditRecord, Timestamp};
 use sha2::{Digest, Sha256};
 
-use super::codec;
+use crate::view::codec;
 use crate::{Change, Direction, StoreError, Table, View};
 
 pub use read::{AuditFilter, AuditPage, page};

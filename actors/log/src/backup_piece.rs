@@ -9,9 +9,9 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use crate::chain::Chain;
+use crate::commit_parts::{Commit, Joiner};
 use crate::entry::{Entry, EntryFault, HEADER_BYTES, Header, Kind, LogId, Position};
 use crate::file::segment::{SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader};
-use crate::parts::{Commit, Joiner};
 use crate::port::{Log, LogError, Mark};
 
 #[cfg(test)]
