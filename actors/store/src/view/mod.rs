@@ -2,7 +2,6 @@
 //!
 //! A view that records its position in a log is a [`MarkedView`].
 
-pub use crate::audit_chain as audit;
 pub mod codec;
 #[cfg(test)]
 pub(crate) mod conformance;

@@ -11,7 +11,7 @@ use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{AuditContext, AuditEntry, AuditId, NumberId, PartyId, Timestamp};
 use postrider_number::NumberSlot;
 use postrider_number::record::NumberInfo;
-use postrider_store::view::audit::record_change;
+use postrider_store::audit_chain::record_change;
 use postrider_store::view::codec;
 use postrider_store::{Direction, Table, View, Visit};
 use serde::Serialize;
