@@ -32,9 +32,6 @@ pub(crate) enum CliError {
     #[cfg(feature = "cluster")]
     #[error(transparent)]
     NodeStop(#[from] NodeStopError),
-    #[cfg(not(feature = "cluster"))]
-    #[error("this program was built without the feature `cluster`")]
-    NoCluster,
     #[error(transparent)]
     Secret(#[from] SecretError),
     #[error(transparent)]
