@@ -8,7 +8,7 @@ use postrider::{BootError, StopError};
 use postrider::{ClusterError, NodeStopError};
 use postrider_actors::copies::CopyError;
 
-use super::contacts::columns::ImportError;
+use super::contacts::error::ImportError;
 use super::input::{JsonFileError, SecretError};
 use super::server_args::AddressError;
 
