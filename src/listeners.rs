@@ -85,7 +85,7 @@ fn tls(server: &Server, asks_clients: bool) -> Result<Option<Arc<Tls>>, BootErro
 }
 
 /// Raises the soft limit on open files to the hard one. `None`: there is no limit.
-pub(crate) fn raise_limit() -> Option<u64> {
+pub(crate) fn raise_open_files_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
         return current;
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_raised_as_far_as_it_goes() {
-        let limit = raise_limit();
+        let limit = raise_open_files_limit();
         assert_eq!(limit, getrlimit(Resource::Nofile).maximum);
         assert_eq!(limit, getrlimit(Resource::Nofile).current);
     }

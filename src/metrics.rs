@@ -26,7 +26,8 @@ const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 /// The gauges whose series come and go; a series that is NaN has ended.
 const ENDING: [&str; 2] = ["postrider_number_pace{", "postrider_portfolio_used{"];
 
-const METADATA: Metadata<'static> =
+/// The metadata of every metric.
+pub(crate) const METADATA: Metadata<'static> =
     Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
 
 /// The metrics of one server.
@@ -64,16 +65,6 @@ impl Metrics {
     #[must_use]
     pub fn recorder(&self) -> Arc<dyn Recorder + Send + Sync> {
         self.recorder.clone()
-    }
-
-    /// Describes the counters of this name.
-    pub(crate) fn describe_counter(&self, name: &'static str, what: &'static str) {
-        self.recorder.describe_counter(name.into(), None, what.into());
-    }
-
-    /// Returns the counter of this name and these labels.
-    pub(crate) fn counter(&self, key: Key) -> Counter {
-        self.recorder.register_counter(&key, &METADATA)
     }
 
     /// Returns all metrics in the text format of Prometheus, without series that have ended.

@@ -13,7 +13,7 @@ use crate::boot::{self, BootError, DataDir};
 use crate::engine_options::engine_options;
 use crate::http::{AdminToken, AppOptions, Drain, Starting, app, apps};
 use crate::listeners::{
-    Bound, Listening, answer_during_start, exposure, raise_limit, serve_options,
+    Bound, Listening, answer_during_start, exposure, raise_open_files_limit, serve_options,
 };
 use crate::metrics::Metrics;
 use crate::serve::Lingering;
@@ -70,7 +70,7 @@ impl Server {
     }
 
     async fn start_here(settings: Settings) -> Result<RunningServer, BootError> {
-        let (to_clients, to_operators) = serve_options(&settings, raise_limit())?;
+        let (to_clients, to_operators) = serve_options(&settings, raise_open_files_limit())?;
         let both = [&to_clients, &to_operators];
         let tls = both.into_iter().filter_map(|options| options.tls.clone()).collect();
         let directory =

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::boot::BootError;
-use crate::metrics::Metrics;
+use crate::metrics::{METADATA, Metrics};
 use crate::settings::TracesSettings;
 
 /// The maximum number of spans per request to the collector.
@@ -190,9 +190,11 @@ impl SpanCounts {
     fn register(metrics: &Metrics) -> Self {
         const NAME: &str = "postrider_trace_spans_total";
         let what = "Spans of followed requests, by what became of them";
-        metrics.describe_counter(NAME, what);
+        let recorder = metrics.recorder();
+        recorder.describe_counter(NAME.into(), None, what.into());
         let counter = |outcome: &'static str| {
-            metrics.counter(Key::from_parts(NAME, vec![Label::new("outcome", outcome)]))
+            let key = Key::from_parts(NAME, vec![Label::new("outcome", outcome)]);
+            recorder.register_counter(&key, &METADATA)
         };
         Self {
             exported: counter("exported"),

@@ -8,7 +8,7 @@ use postrider::{BootError, StopError};
 use postrider::{ClusterError, NodeStopError};
 use postrider_actors::copies::CopyError;
 
-use super::contacts::columns::ImportError;
+use super::contacts::error::ImportError;
 use super::input::{JsonFileError, SecretError};
 use super::server_args::AddressError;
 
@@ -32,9 +32,6 @@ pub(crate) enum CliError {
     #[cfg(feature = "cluster")]
     #[error(transparent)]
     NodeStop(#[from] NodeStopError),
-    #[cfg(not(feature = "cluster"))]
-    #[error("this program was built without the feature `cluster`")]
-    NoCluster,
     #[error(transparent)]
     Secret(#[from] SecretError),
     #[error(transparent)]

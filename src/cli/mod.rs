@@ -278,8 +278,9 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "cluster")]
     #[test]
-    fn commands_take_their_arguments() {
+    fn commands_of_clusters_take_their_arguments() {
         for good in [
             "postrider cluster init --config c --json",
             "postrider cluster status --server http://h:1 --json",
@@ -287,6 +288,29 @@ mod tests {
             "postrider cluster undrain pr-1 --server http://h:1",
             "postrider cluster move 7 --to pr-2 --json",
             "postrider cluster repair --shard 7 --accept-loss --from b --config c --json",
+            "postrider import --from f --cluster --config c --json",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "postrider cluster repair --accept-loss",
+            "postrider import --from f --cluster --data-dir d",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[cfg(not(feature = "cluster"))]
+    #[test]
+    fn a_single_node_offers_no_commands_of_clusters() {
+        for bad in ["postrider cluster status", "postrider import --from f --cluster"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn commands_take_their_arguments() {
+        for good in [
             "postrider demo",
             "postrider demo --recipients 900000",
             "postrider health",
@@ -333,7 +357,6 @@ mod tests {
     fn commands_refuse_wrong_arguments() {
         for bad in [
             "postrider demo --recipients 0",
-            "postrider cluster repair --accept-loss",
             "postrider workspaces create ACME",
             "postrider keys create --workspace a --name n",
             "postrider keys create --workspace a --name n --scope x",

@@ -27,7 +27,7 @@ use super::relayed::Relayed;
 use super::sending::{Moving, answer};
 use super::settled::{no_owner, outcome_unknown};
 use super::shown::{OPERATIONS, admin_token, bearer};
-use crate::http::pipeline::headers as page_headers;
+use crate::http::pipeline::headers::{add_common_headers, is_private};
 use crate::http::{
     AdminToken, Answering, ApiError, BodyBudget, Code, Drain, Peer, Query, callback_address,
     check_page, longest_of,
@@ -104,7 +104,7 @@ impl Answers for Front {
         for name in [TOKEN, SHARD, CLIENT, COUNTED, BESIDE] {
             request.headers_mut().remove(name);
         }
-        let is_private = page_headers::is_private(request.uri().path());
+        let is_private = is_private(request.uri().path());
         Box::pin(async move {
             let mut response = match inner.way(request.uri(), request.headers()) {
                 Way::Node
@@ -144,7 +144,7 @@ impl Answers for Front {
                 Way::Any => inner.route(inner.any_shard(), request).await,
             };
             // An engine's answers have them already.
-            page_headers::add_common_headers(response.headers_mut(), is_private);
+            add_common_headers(response.headers_mut(), is_private);
             response
         })
     }

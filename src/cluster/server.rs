@@ -31,7 +31,7 @@ use crate::banner::Banner;
 use crate::boot::{self, BootError, DataDir};
 use crate::engine_options::{free_bytes_min, webhook_options};
 use crate::http::{AppOptions, BodyBudget, Drain, Help};
-use crate::listeners::{Bound, Listening, exposure, raise_limit, serve_options};
+use crate::listeners::{Bound, Listening, exposure, raise_open_files_limit, serve_options};
 use crate::metrics::Metrics;
 use crate::serve::ServeOptions;
 use crate::settings::Settings;
@@ -80,7 +80,7 @@ impl ClusterNode {
     }
 
     async fn start_here(settings: Settings) -> Result<Self, ClusterError> {
-        let (to_clients, _) = serve_options(&settings, raise_limit())?;
+        let (to_clients, _) = serve_options(&settings, raise_open_files_limit())?;
         let keys = made::master_keys(&settings).ok_or(ClusterError::NoServers)?;
         let access = made::access(&settings, &keys)?;
         let path = &settings.server.data_dir;

@@ -1,4 +1,6 @@
-//! Pure: the numbers of a broadcast's messages, the room in their budgets, and who waits for it.
+//! Pure: the numbers of a broadcast's messages, and the room in their budgets.
+//!
+//! Recipients without room wait for it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -162,13 +164,13 @@ impl Budget {
 
 /// Recipients that were claimed without room in a budget, and wait for it.
 #[derive(Debug, Default)]
-pub(crate) struct RecipientsAside {
+pub(crate) struct DeferredRecipients {
     /// The recipients by their number, oldest first.
     waiting: BTreeMap<Option<NumberId>, VecDeque<u32>>,
     count: u32,
 }
 
-impl RecipientsAside {
+impl DeferredRecipients {
     /// Adds a recipient that waits for room with its number, or with any.
     pub(crate) fn add(&mut self, index: u32, number: Option<NumberId>) {
         self.waiting.entry(number).or_default().push_back(index);
@@ -181,7 +183,7 @@ impl RecipientsAside {
     }
 
     /// Removes and returns recipients that may have room now.
-    pub(crate) fn call_back(&mut self, mut budget: Budget, most: u32) -> Vec<u32> {
+    pub(crate) fn take_ready(&mut self, mut budget: Budget, most: u32) -> Vec<u32> {
         let mut found = Vec::new();
         for (number, waiting) in &mut self.waiting {
             while found.len() < most as usize && !waiting.is_empty() && budget.take(*number) {
@@ -279,21 +281,21 @@ mod tests {
                 SharedBudget { numbers: vec![B], left: b },
             ],
         };
-        let mut aside = RecipientsAside::default();
+        let mut deferred = DeferredRecipients::default();
         for (index, number) in [(1, Some(A)), (2, Some(B)), (3, None), (4, Some(B)), (5, Some(C))] {
-            aside.add(index, number);
+            deferred.add(index, number);
         }
         let full = budget(Some(0), Some(0));
         assert!(full.is_full() && full.is_full_of(A) && !full.is_unlimited());
-        assert_eq!(aside.call_back(full, 9), [0_u32; 0]);
+        assert_eq!(deferred.take_ready(full, 9), [0_u32; 0]);
         let half = budget(Some(0), Some(2));
         assert!(!half.is_full() && half.is_full_of(A) && !half.is_full_of(B));
-        assert_eq!(aside.call_back(half, 9), [3, 2]);
-        assert_eq!(aside.count(), 3);
+        assert_eq!(deferred.take_ready(half, 9), [3, 2]);
+        assert_eq!(deferred.count(), 3);
         // The number of the last was removed: it may go through the others.
-        assert_eq!(aside.call_back(budget(Some(0), None), 9), [4, 5]);
-        assert_eq!(aside.call_back(budget(Some(1), Some(0)), 9), [1]);
-        assert_eq!(aside.count(), 0);
+        assert_eq!(deferred.take_ready(budget(Some(0), None), 9), [4, 5]);
+        assert_eq!(deferred.take_ready(budget(Some(1), Some(0)), 9), [1]);
+        assert_eq!(deferred.count(), 0);
         assert!(budget(None, None).is_unlimited());
     }
 
@@ -304,21 +306,21 @@ mod tests {
             let shared = shared.map(|(numbers, left)| SharedBudget { numbers, left }).to_vec();
             Budget { is_counted: true, shared }.without(|number| number == A || number == C)
         };
-        let mut aside = RecipientsAside::default();
-        aside.add(1, Some(A));
-        aside.add(2, None);
+        let mut deferred = DeferredRecipients::default();
+        deferred.add(1, Some(A));
+        deferred.add(2, None);
         assert!(budget(Some(0)).is_full() && !budget(Some(0)).is_unlimited());
-        assert_eq!(aside.call_back(budget(Some(0)), 9), [0_u32; 0]);
-        assert_eq!(aside.call_back(budget(Some(2)), 9), [2, 1]);
+        assert_eq!(deferred.take_ready(budget(Some(0)), 9), [0_u32; 0]);
+        assert_eq!(deferred.take_ready(budget(Some(2)), 9), [2, 1]);
     }
 
     #[test]
     fn no_more_come_back_than_one_claim_takes() {
-        let mut aside = RecipientsAside::default();
-        (0..9).for_each(|index| aside.add(index, None));
+        let mut deferred = DeferredRecipients::default();
+        (0..9).for_each(|index| deferred.add(index, None));
         let one = SharedBudget { numbers: vec![A], left: None };
         let budget = Budget { is_counted: true, shared: vec![one] };
-        assert_eq!(aside.call_back(budget, 4), [0, 1, 2, 3]);
-        assert_eq!(aside.count(), 5);
+        assert_eq!(deferred.take_ready(budget, 4), [0, 1, 2, 3]);
+        assert_eq!(deferred.count(), 5);
     }
 }

@@ -158,13 +158,13 @@ impl FanoutPlan {
         }
     }
 
-    /// Sets a claimed recipient aside: it is claimed again only once it is called back.
-    pub fn set_aside(&mut self, index: u32) {
+    /// Defers a claimed recipient: it may be claimed again only once it is queued again.
+    pub fn defer(&mut self, index: u32) {
         self.change(index, Mark::Claimed, Mark::Retry);
     }
 
-    /// Allows another claim of recipients that were set aside.
-    pub fn call_back(&mut self, indices: impl IntoIterator<Item = u32>) {
+    /// Allows another claim of recipients that were deferred.
+    pub fn requeue(&mut self, indices: impl IntoIterator<Item = u32>) {
         self.retries.extend(indices);
     }
 

@@ -110,7 +110,7 @@ pub enum Origin {
     Otp {
         /// The request.
         request_id: RequestId,
-        /// The number of the message: 1 is the first, 2 that of the first resend, and so on.
+        /// The number of the message: 1 for the first message, 2 for the first resend, and so on.
         number: u8,
     },
     /// A single message.

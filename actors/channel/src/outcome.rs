@@ -42,7 +42,8 @@ pub enum AttemptOutcome {
 /// The provider's report on a message that it accepted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Acceptance {
-    /// Another phone number by which it knows the recipient, and its own id of them.
+    /// The other phone number by which it knows the recipient, if any, and its own id of the
+    /// recipient.
     pub known_as: PartyNames,
     /// The provider's id of the message.
     pub provider_id: Option<Box<str>>,

@@ -225,7 +225,7 @@ impl CodeKey {
         OpenCode::of(mac.finalize().into_bytes().into())
     }
 
-    /// Returns the hash by which the request of such a code is found.
+    /// Returns the hash under which the request of an open code is found.
     #[must_use]
     pub fn open_hash(&self, code: &OpenCode) -> CallerHash {
         self.caller("open code", code.as_bytes())
@@ -237,8 +237,9 @@ impl CodeKey {
 pub type CallerHash = [u8; 16];
 
 impl CodeKey {
-    /// Returns the hash by which sends of one caller are counted. It is all that is stored of
-    /// `name`, which is of this `kind`, such as an address.
+    /// Returns the hash under which sends of one caller are counted.
+    ///
+    /// `kind` says what `name` is, such as an address. The store has no other trace of `name`.
     #[must_use]
     pub fn caller(&self, kind: &str, name: &[u8]) -> CallerHash {
         let mut mac = self.keyed.clone();

@@ -174,7 +174,7 @@ pub struct Destinations {
     /// The prefixes that are not limited, even if their codes are rarely verified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub safe: Vec<Prefix>,
-    /// The reaction to codes that are rarely verified; `None` for that of the settings.
+    /// The reaction to codes that are rarely verified; `None` for the reaction of the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adaptive: Option<AdaptiveMode>,
 }
@@ -203,7 +203,8 @@ pub struct DestinationsChange {
     pub deny: Vec<Prefix>,
     /// The prefixes that are not limited.
     pub safe: Option<Vec<Prefix>>,
-    /// The reaction to codes that are rarely verified; `Some(None)` for that of the settings.
+    /// The reaction to codes that are rarely verified; `Some(None)` for the reaction of the
+    /// settings.
     pub adaptive: Option<Option<AdaptiveMode>>,
 }
 

@@ -28,7 +28,7 @@ pub use journal::{Event, Repeat};
 #[cfg(feature = "schema")]
 pub use table::Schemas;
 pub use table::{EventData, EventKind, EventType, UnknownEventNumber};
-// A payload may also be named by what it is about: embedders rely on these paths.
+// The same payloads under the name of their subject: embedders rely on these paths.
 pub use self::{
     message as message_step, otp as decision, payload as broadcast, payload as contact,
     payload as conversation, payload as media, payload as number, payload as template,
@@ -333,12 +333,12 @@ impl Serialize for PublicEvent {
 
 impl<'de> Deserialize<'de> for PublicEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_tuple(2, StoredEvent { may_be_noted: true })
+        deserializer.deserialize_tuple(2, StoredEventVisitor { may_be_noted: true })
     }
 }
 
 /// Reads the number of an event, and then the fields of the event of this number.
-struct StoredEvent {
+struct StoredEventVisitor {
     /// Set if the event may have a note. The event inside a note has none.
     may_be_noted: bool,
 }
@@ -348,11 +348,11 @@ struct PlainEvent(PublicEvent);
 
 impl<'de> Deserialize<'de> for PlainEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_tuple(2, StoredEvent { may_be_noted: false }).map(Self)
+        deserializer.deserialize_tuple(2, StoredEventVisitor { may_be_noted: false }).map(Self)
     }
 }
 
-impl<'de> Visitor<'de> for StoredEvent {
+impl<'de> Visitor<'de> for StoredEventVisitor {
     type Value = PublicEvent;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! Pure: reads JSON with arbitrary names, and that of providers, which no strict parser accepts.
+//! Pure: reads JSON with arbitrary names, and the JSON of providers, which may break the grammar.
 //!
 //! `serde_json` treats some names as instructions, such as `$serde_json::private::RawValue`: it
 //! reads an object whose first name is one as another value, or refuses it. Here a name is a name.

@@ -10,7 +10,7 @@
 
 /// Numbers of one country in a form that is not the canonical one.
 struct NationalForm {
-    /// The first and the last of them, as integers.
+    /// The first and the last number of the range, as integers.
     range: (u64, u64),
     /// The canonical form of a number of the range; the number itself if it has no other.
     canonical: fn(u64) -> u64,
@@ -60,7 +60,7 @@ pub fn canonical(digits: u64) -> u64 {
     FORMS.iter().find(is_in).map_or(digits, |form| (form.canonical)(digits))
 }
 
-/// The other forms of a canonical one, that which the channel uses first.
+/// The other forms of a canonical phone. The form that the channel uses comes first.
 pub(crate) fn others(canonical_digits: u64) -> impl Iterator<Item = u64> {
     let all = of_channel(canonical_digits).into_iter().chain(with_15(canonical_digits));
     all.filter(move |other| *other != canonical_digits && canonical(*other) == canonical_digits)
@@ -98,7 +98,7 @@ fn with_15(canonical_digits: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Splits a number into the part before the last digits, and these.
+/// Splits a number into the part before its last digits, and its last digits.
 const fn split(digits: u64, last: u64) -> (u64, u64) {
     (digits / last, digits % last)
 }

@@ -22,8 +22,8 @@ const _: () = assert!(10_u128.pow(DIGITS_MAX as u32) - 1 <= u64::MAX as u128);
 /// The first digit is never 0, so no information is lost. `Display` shows the full number. `Debug`
 /// hides its middle, so that a log line cannot show it by accident.
 ///
-/// Two phones are equal if they reach one person: some countries' numbers have [forms](Self::forms)
-/// of which the chat channel uses both for one person. Equality, order and hashes use the canonical
+/// Two phones are equal if they reach one person. In some countries the chat channel uses several
+/// [forms](Self::forms) of a number for one person. Equality, order and hashes use the canonical
 /// form, and so must keys: [`key_bytes`](Self::key_bytes). Texts and messages use the form that was
 /// written.
 #[derive(Clone, Copy, Serialize, Deserialize)]

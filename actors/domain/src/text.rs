@@ -65,9 +65,11 @@ pub(crate) mod stored {
 /// The combining dot above, which remains when `İ` is put in lower case.
 const DOT: char = '\u{307}';
 
-/// Folds a text of any script. Texts that differ only in case, composition or width become equal
-/// (Unicode's NFKC). The text is first converted to upper case, because that unifies `ß` with `SS`,
-/// `ς` with `σ` and `ı` with `i`.
+/// Folds a text of any script, so that texts compare equal regardless of case and normalization.
+///
+/// Texts that differ only in case, composition or width become equal (Unicode's NFKC). The text is
+/// first converted to upper case, because that unifies `ß` with `SS`, `ς` with `σ` and `ı` with
+/// `i`.
 #[must_use]
 pub fn fold(text: &str) -> String {
     // People do not type the dot of `İ`, so the folded text has none.

@@ -114,7 +114,7 @@ pub fn encode_commit(
     Ok(entries)
 }
 
-/// A commit that may be appended.
+/// A checked commit: its entries are one whole commit, which follows the last one.
 #[derive(Debug)]
 pub struct Checked {
     /// Its entries.

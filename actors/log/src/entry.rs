@@ -79,7 +79,7 @@ pub struct LogId(pub [u8; 16]);
 pub struct EntryHash(pub [u8; 16]);
 
 impl EntryHash {
-    /// The hash that the first entry of a log has as that of the one before it.
+    /// The previous hash in the first entry of a log, which has no entry before it.
     pub const NONE: Self = Self([0; 16]);
 
     /// Returns the hash of an entry's bytes.

@@ -159,7 +159,7 @@ pub struct Start {
     pub shard: u16,
     /// The position before the first entry.
     pub after: Position,
-    /// The epoch before that of the first claim.
+    /// The epoch before the epoch of the first claim.
     ///
     /// A log that replaces another continues its epoch.
     pub epoch: u64,

@@ -181,7 +181,8 @@ pub(super) struct ClaimQueue {
 struct ClaimRequest {
     ticket: u64,
     messages: Vec<MessageId>,
-    /// The messages that the workspace dispatched again since. Its answer does not drop them.
+    /// The messages that the workspace dispatched again since the request, whose answer does not
+    /// drop them.
     dispatched: HashSet<MessageId>,
     /// The time at which it was last sent; `None` if it must be sent again now.
     at: Option<Timestamp>,

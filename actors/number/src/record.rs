@@ -67,7 +67,7 @@ impl NumberKind {
     }
 }
 
-/// A number that is to be connected.
+/// The data of a number to connect.
 #[derive(Debug, Clone)]
 pub struct NewNumber {
     /// The number's provider.
@@ -88,7 +88,7 @@ impl NewNumber {
     }
 }
 
-/// The provider of a number that is to be connected.
+/// The provider of a number to connect.
 #[derive(Debug, Clone)]
 pub enum NewProvider {
     /// The sandbox.

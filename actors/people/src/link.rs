@@ -58,7 +58,8 @@ pub struct Invite {
     /// The time at which it expires, in real time.
     pub ends_at: Timestamp,
     pub(crate) hash: TokenHash,
-    /// The person who made the invite, if any. It works while they may invite to such a role.
+    /// The person who made the invite, if any. It works only while that person may invite to its
+    /// role.
     pub(crate) by: Option<PersonId>,
 }
 

@@ -179,7 +179,7 @@ pub enum Role {
 #[error("must be one of owner, admin, marketer, agent, analyst, developer")]
 pub struct RoleError;
 
-/// The rule by which a role has a permission.
+/// The condition under which a role has a permission.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RoleGrant {
     Yes,

@@ -172,7 +172,7 @@ impl People {
         Ok(Some(Person { authenticator, ..(**person).clone() }))
     }
 
-    /// Returns whether this text is of a browser in which the account's person has signed in.
+    /// Returns whether this text comes from a browser in which the account's person has signed in.
     #[must_use]
     pub fn knows_device(&self, email: &str, device: &str) -> bool {
         let found = Login::new(email).ok().and_then(|email| self.of_email(&email));

@@ -2,7 +2,7 @@
 //!
 //! A token has 32 random bytes, of which only the SHA-256 is stored. A browser in which a person
 //! has signed in keeps a text that only this engine can make, for one person, so that strangers'
-//! tries do not delay it. The engine stores nothing of it.
+//! tries do not delay it. The engine does not store that text.
 
 use std::time::Duration;
 

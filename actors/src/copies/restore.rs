@@ -170,14 +170,17 @@ pub(super) fn finish(
     Ok(Made { position: at.position, counts, log, contents })
 }
 
-/// Checks that there is room for so many bytes of copies. It adds the contents of files and the
-/// log's first file.
+/// Checks that there is room for so many bytes of copies, before any of them is written.
+///
+/// It adds the contents of files and the log's first file.
 pub(super) fn check_room(bytes: u64, target: &Target<'_>) -> Result<(), CopyError> {
     let contents = target.contents.map_or(Ok(0), contents_bytes)?;
     check_space(target.dir, bytes.saturating_add(target.segment_bytes).saturating_add(contents))
 }
 
 /// Fails unless the disk of a directory has so many free bytes. Blocks.
+///
+/// A copy checks it before anything of it is written.
 ///
 /// # Errors
 /// [`CopyError::NoSpace`]; [`CopyError::Io`] if the free space is unknown.

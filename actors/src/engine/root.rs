@@ -160,7 +160,9 @@ async fn supervise<S: ChildSpec>(
     Ok(supervisor)
 }
 
-/// The meter of the disk's free space, beside the actors. It runs once at a time.
+/// Measures the free space of the disk at the start and with each beat of the engine.
+///
+/// It runs beside the actors, because a measurement blocks, and once at a time.
 #[derive(Clone)]
 pub(super) struct SpaceMeter {
     measure: Arc<dyn FreeSpace>,

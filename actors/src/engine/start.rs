@@ -1,4 +1,4 @@
-//! Starting: the store, the records that are held in memory, the hot states, the actors.
+//! Starts the engine: the store, then the records in memory, the hot states, and the actors.
 
 use std::sync::Arc;
 

@@ -148,7 +148,7 @@ impl Checkpoint {
     /// Returns the states in the actors' memory, by workspace.
     ///
     /// # Errors
-    /// [`CheckpointError`], such as that it was given up.
+    /// [`CheckpointError`], also after the work was given up.
     pub fn states(
         &self,
         gives_up: &dyn Fn() -> bool,
@@ -179,7 +179,7 @@ impl Checkpoint {
         }
     }
 
-    /// Fails unless it is of this log, which continues from it.
+    /// Fails unless it belongs to this log and the log continues from it.
     pub fn must_lead_to(&self, log: &dyn Log) -> Result<Mark, CheckpointError> {
         let (file, header) = (self.path.display(), self.header()?);
         let wrong = |what: String| CheckpointError::Source(format!("{file}: {what}"));
@@ -282,8 +282,8 @@ impl CheckpointDir {
 
     /// Returns the position after which the log must stay for the kept checkpoints.
     ///
-    /// It is that of the older one. A single one may be damaged, so the log stays whole until there
-    /// are two.
+    /// It is the position of the older checkpoint. A single checkpoint may be damaged, so the log
+    /// stays whole until there are two.
     ///
     /// # Errors
     /// [`CheckpointError::Io`].
@@ -292,10 +292,10 @@ impl CheckpointDir {
         Ok(older.map_or(Position::START, |older| older.position))
     }
 
-    /// Writes a checkpoint, which `write` writes as an archive, and removes the superfluous ones.
+    /// Writes a checkpoint as the archive that `write` produces, and removes superfluous ones.
     ///
     /// # Errors
-    /// [`CheckpointError`]; the existing checkpoints stay, and no part of a file does.
+    /// [`CheckpointError`]; the existing checkpoints stay, and no partial file remains.
     pub fn write(
         &self,
         write: impl FnOnce(&mut dyn Write) -> Result<(), CheckpointError>,

@@ -112,7 +112,7 @@ pub fn open_reporting(
 
 /// Rebuilds the view if one of its records cannot be read. Returns whether it did.
 ///
-/// It is for a start that found damage, and has closed everything.
+/// A start calls it after it found damage and closed everything.
 ///
 /// # Errors
 /// See [`DirectoryError`]; [`StoreError::Damaged`] when nothing leads to a view.
@@ -124,7 +124,7 @@ pub fn rebuild_if_unreadable(
     rebuild::rebuild_if_unreadable(dir, options, rebuilding)
 }
 
-/// Opens the directory while no server runs on it. Whoever commits must begin an epoch first.
+/// Opens the directory while no server runs on it. A caller must begin an epoch before it commits.
 ///
 /// # Errors
 /// [`StoreError::Failed`] when there is no data; others of [`DirectoryError`].
@@ -216,7 +216,7 @@ fn format_of(dir: &Path) -> Result<Option<u64>, DirectoryError> {
     text.trim().parse().map(Some).map_err(|_| unclear())
 }
 
-/// Writes the format, which keeps versions out that do not know it.
+/// Writes the format. Versions that do not know it then refuse the directory.
 pub(crate) fn put_format(dir: &Path) -> Result<(), DirectoryError> {
     if format_of(dir)?.is_none() {
         put(dir, FORMAT_FILE, &FORMAT.to_string())?;

@@ -1,4 +1,4 @@
-//! Pure: the error of the store's port, and what the errors of its log become.
+//! Pure: the error of the store's port, and the conversion of its log's errors.
 
 use postrider_log::{AppendError, BodyError, ClaimError, EncodeError, LogError, Position};
 
@@ -7,8 +7,8 @@ use postrider_log::{AppendError, BodyError, ClaimError, EncodeError, LogError, P
 pub enum StoreError {
     /// The disk or the database failed. The commit in flight may or may not be durable.
     ///
-    /// Commits that were acknowledged before are. Every call returns this until [`Log::reopen`]
-    /// succeeds.
+    /// Commits that were acknowledged before are durable. Every call returns this until
+    /// [`Log::reopen`] succeeds.
     ///
     /// [`Log::reopen`]: crate::Log::reopen
     #[error("the store failed: {0}")]

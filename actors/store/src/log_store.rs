@@ -1,8 +1,8 @@
 //! A store whose truth is a log in files of its own; the view is derived from the log.
 //!
 //! A commit is appended to the log, durably, then applied to the view, and only then acknowledged.
-//! The view is synced once a second, beside. A start applies again the changes that it lost in a
-//! crash.
+//! A thread beside the writer syncs the view once a second. A start applies the changes again that
+//! the view lost in a crash.
 
 pub(crate) mod encoding;
 pub(crate) mod recovery;
@@ -62,40 +62,6 @@ pub trait Timing: Send + Sync + 'static {
     fn took(&self, step: Step, time: Duration);
 }
 
-/// The requested trim, and the position that limits it.
-#[derive(Debug, Default)]
-struct TrimBounds(Mutex<TrimPositions>);
-
-#[derive(Debug, Default, Clone, Copy)]
-struct TrimPositions {
-    /// The position up to which only the checkpoints need the log.
-    asked: Position,
-    /// The position after which the checkpoints need the log; `None` if there are none.
-    checkpoints: Option<Position>,
-}
-
-impl TrimPositions {
-    fn through(self) -> Position {
-        self.checkpoints.map_or(self.asked, |after| after.min(self.asked))
-    }
-}
-
-impl TrimBounds {
-    /// Records that it may be trimmed up to a position. Returns the allowed position.
-    fn request(&self, through: Position) -> Position {
-        let mut bounds = self.0.lock();
-        bounds.asked = bounds.asked.max(through);
-        bounds.through()
-    }
-
-    /// Records that checkpoints need the log after a position. Returns the allowed position.
-    fn keep_after(&self, position: Position) -> Position {
-        let mut bounds = self.0.lock();
-        bounds.checkpoints = Some(position);
-        bounds.through()
-    }
-}
-
 /// A [`Store`] of a log and a view.
 pub struct LogStore {
     inner: Arc<Inner>,
@@ -146,7 +112,7 @@ impl LogStore {
         Ok(Self::caught_up(log, view, writes))
     }
 
-    /// Does the same for a view that lacks nothing.
+    /// Opens the store of a view that has already applied all commits of the log.
     pub(crate) fn caught_up(
         log: Arc<dyn log::Log>,
         view: Arc<dyn MarkedView>,
@@ -209,7 +175,7 @@ impl LogStore {
 
     /// Keeps the log after a position for checkpoints, despite trims.
     ///
-    /// The part that was kept for them until now, and that was to be trimmed, is deleted.
+    /// The store then deletes the part whose trim had to wait for earlier checkpoints.
     ///
     /// # Errors
     /// [`StoreError`]: the store has failed.
@@ -217,7 +183,7 @@ impl LogStore {
         self.inner.trim(self.inner.trimming.keep_after(after))
     }
 
-    /// Fails unless a checkpoint is of this log, which continues from it.
+    /// Fails unless a checkpoint belongs to this log and the log continues from it.
     ///
     /// # Errors
     /// [`CheckpointError`]: the reason.
@@ -230,9 +196,9 @@ impl LogStore {
         write_piece(&*self.inner.log, after, out)
     }
 
-    /// Appends a note behind the last commit with the place of a checkpoint.
+    /// Appends a note behind the last commit with the place of a checkpoint for other nodes.
     ///
-    /// Returns the position of the note.
+    /// A note changes no record. Returns its position.
     ///
     /// # Errors
     /// [`StoreError`]: the store has failed, or another writer has replaced this one.
@@ -373,6 +339,40 @@ impl Inner {
     }
 }
 
+/// The requested trim, and the position that limits it.
+#[derive(Debug, Default)]
+struct TrimBounds(Mutex<TrimPositions>);
+
+#[derive(Debug, Default, Clone, Copy)]
+struct TrimPositions {
+    /// The position up to which only the checkpoints need the log.
+    asked: Position,
+    /// The position after which the checkpoints need the log; `None` if there are none.
+    checkpoints: Option<Position>,
+}
+
+impl TrimPositions {
+    fn through(self) -> Position {
+        self.checkpoints.map_or(self.asked, |after| after.min(self.asked))
+    }
+}
+
+impl TrimBounds {
+    /// Records that it may be trimmed up to a position. Returns the allowed position.
+    fn request(&self, through: Position) -> Position {
+        let mut bounds = self.0.lock();
+        bounds.asked = bounds.asked.max(through);
+        bounds.through()
+    }
+
+    /// Records that checkpoints need the log after a position. Returns the allowed position.
+    fn keep_after(&self, position: Position) -> Position {
+        let mut bounds = self.0.lock();
+        bounds.checkpoints = Some(position);
+        bounds.through()
+    }
+}
+
 impl Drop for LogStore {
     fn drop(&mut self) {
         if let Some(syncing) = self.syncing.take() {
@@ -443,7 +443,7 @@ impl Log for LogStore {
                 }
             }
         })?;
-        // Frames after a failure may have another outcome than it seems.
+        // After a failed commit, the last visible frames may turn out not to be durable.
         self.inner.check()?;
         failed.map_or(Ok(reached), Err)
     }

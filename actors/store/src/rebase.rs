@@ -1,4 +1,4 @@
-//! Rebases of the clock: moments of a clock that was ahead count as the right one.
+//! Rebases of the clock: moments of a clock that was ahead count as one right moment.
 //!
 //! [`Table::Meta`] has all of them in one record: a version byte, then 24 bytes for each. These are
 //! the position of the journal, the moment in milliseconds and the sequence of the first audit
@@ -22,7 +22,7 @@ const VERSION: u8 = 1;
 pub struct Rebase {
     /// The last frame of the clock that was ahead.
     pub position: Position,
-    /// The moment that later ones count as.
+    /// The moment as which later moments count.
     pub to: Timestamp,
     /// The sequence of the first audit record behind it, which may be earlier than the one before.
     pub audit_from: u64,
@@ -37,7 +37,9 @@ pub fn all(store: &dyn View) -> Result<Vec<Rebase>, StoreError> {
     decode(&bytes)
 }
 
-/// Returns the record of them for data whose log starts again: no replay passes them any more.
+/// Returns the record of these rebases for data whose log starts again.
+///
+/// No replay passes their positions any more, so they apply from the start.
 ///
 /// # Errors
 /// [`StoreError::Damaged`] when the record is not of this version.

@@ -2,8 +2,8 @@
 //!
 //! The state at the last reachable position becomes a snapshot and a view. It comes from the view,
 //! from a checkpoint or from a log that starts at 1. A new log starts behind it, with an identity
-//! of its own: nothing of the old history matches it. Later positions are given up. The old files
-//! are kept beside, under names that end in `.damaged`.
+//! of its own: nothing of the old history matches it. The repair gives up later positions. It keeps
+//! the old files beside the new ones, under names that end in `.damaged`.
 
 mod plan;
 
@@ -34,7 +34,7 @@ const NEW: &str = "repair";
 /// The suffix of the old files.
 const OLD: &str = "damaged";
 
-/// Writes a snapshot of the state at the last position of what was salvaged.
+/// Writes a snapshot of the state at the last salvaged position.
 pub type Fold<'a> = &'a dyn Fn(&SnapshotDir, &dyn Store) -> Result<(), DirectoryError>;
 
 /// The reason why a directory was not repaired.
@@ -68,7 +68,7 @@ pub struct Repaired {
 
 /// The start of the new log.
 ///
-/// It is a file while names are exchanged, so that a repair that is interrupted there is continued.
+/// A file holds it while names are exchanged, so that the next run continues an interrupted repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NewLogStart {
     after: Position,
@@ -203,7 +203,7 @@ fn exchange(dir: &Path, name: &str) -> Result<(), DirectoryError> {
     renamed.map_err(|source| failed(&format!("`{name}.{NEW}` cannot be renamed"), source))
 }
 
-/// Keeps the old files beside, if there are any.
+/// Renames the old files to keep them, if there are any.
 fn put_aside(dir: &Path, name: &str) -> Result<(), DirectoryError> {
     let (now, old) = (dir.join(name), dir.join(format!("{name}.{OLD}")));
     if !now.exists() {
@@ -268,7 +268,7 @@ fn visit_commits(
             return;
         }
         is_done.set(entry.header.position >= last);
-        // A part without its start is of a commit that is given up.
+        // A part without its start belongs to a commit that is given up.
         let joined = joiner.push(entry).ok().flatten();
         let wanted = joined.filter(|it| it.position > after && it.position <= last);
         let Some(commit) = wanted else { return };

@@ -36,7 +36,7 @@ pub enum SnapshotError {
     /// The disk failed.
     #[error("the snapshots' directory: {0}")]
     Io(#[from] io::Error),
-    /// The snapshot's database failed, or its content is not that which was written.
+    /// The snapshot's database failed, or its content differs from the written content.
     #[error("a snapshot is damaged: {0}")]
     Damaged(String),
 }
@@ -104,7 +104,7 @@ pub(crate) fn newest_position(dir: &Path) -> Result<Option<Position>, SnapshotEr
 
 /// The directory of the generations.
 ///
-/// Its methods block, for as long as it takes to write or read all of a snapshot.
+/// Its methods block until all of a snapshot is written or read.
 pub struct SnapshotDir {
     dir: PathBuf,
     /// One snapshot is written or read at a time.
@@ -293,7 +293,7 @@ impl SnapshotDir {
         Ok(path)
     }
 
-    /// Removes a directory such that a half-removed one is never taken for a generation.
+    /// Removes a directory so that a reader never takes a half-removed one for a generation.
     ///
     /// After a failure the next opening removes it.
     fn remove(&self, path: &Path) {

@@ -47,7 +47,7 @@ impl Usage {
         read_counts(view, &Self::key(workspace))
     }
 
-    /// Counts the workspace's data by reading all of it, which takes long. It is for checks.
+    /// Counts the workspace's data by reading all of it. Only checks use it, because it takes long.
     ///
     /// # Errors
     /// Those of [`View::scan`].
@@ -118,12 +118,12 @@ fn read_counts(view: &dyn View, key: &[u8]) -> Result<Usage, StoreError> {
 /// A record's key and its new value; `None` deletes the record.
 type CountsRecord = (Vec<u8>, Option<Vec<u8>>);
 
-/// Returns the counts that changes alter which are about to be committed.
+/// Returns the new counts of the workspaces whose records these uncommitted changes alter.
 ///
-/// They are records of [`Table::Meta`]. No two of the changes may name the same record.
+/// The counts are records of [`Table::Meta`]. No two of the changes may name the same record.
 ///
 /// # Errors
-/// Those of [`View::get`]. Counts that cannot be decoded begin anew, which is logged.
+/// Those of [`View::get`]. Counts that cannot be decoded start again at 0, with a log line.
 pub(crate) fn changed_counts(
     view: &dyn View,
     changes: &[Change],

@@ -251,8 +251,10 @@ impl DeliveryClient {
     }
 }
 
-/// The HTTP client of gateways that an operator has set. Unlike that of webhooks, it returns the
-/// answers of local services.
+/// The HTTP client of gateways that an operator has set.
+///
+/// It obeys the address rules of webhooks. Unlike their client, it returns the answers of local
+/// services.
 pub struct GatewayClient(DeliveryClient);
 
 impl GatewayClient {

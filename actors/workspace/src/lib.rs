@@ -21,6 +21,7 @@ mod events;
 mod handle;
 pub mod idempotency;
 pub mod inbox;
+mod keyed_permits;
 pub mod log_index;
 pub mod mailbox;
 pub mod media;

@@ -136,9 +136,10 @@ impl Services {
     }
 }
 
-/// The broadcasts whose recipients are counted beside the actor, and their windows.
+/// The broadcasts whose recipients are counted, and the windows that change meanwhile.
 ///
-/// A window that changes during the count is recorded.
+/// The count runs beside the actor, which accepts reports during it. So the windows of these
+/// reports are recorded, to be counted again.
 #[derive(Debug, Default)]
 pub struct CountsUnderWay(Mutex<Vec<(BroadcastId, Weak<ChangedWindows>)>>);
 
@@ -169,7 +170,7 @@ impl CountsUnderWay {
 /// The workspace and the id of a mail.
 pub(crate) type MailKey = (WorkspaceId, MessageId);
 
-/// Hands mails over, if there is a mail server.
+/// The state of the mailer between its runs. Mails are handed over if there is a mail server.
 #[derive(Default)]
 pub struct Mailer {
     pub(crate) options: Option<MailOptions>,
@@ -225,7 +226,7 @@ impl TemplateSyncs {
     }
 }
 
-/// The sandbox, the gateways' client and the figures of the workers for steps by SMS and mail.
+/// The shared state of the workers that send codes by SMS and mail, step by step of a failover.
 pub struct StepWorkers {
     pub(crate) sandbox: Arc<Sandbox>,
     /// The figures of steps since the start.
@@ -256,7 +257,9 @@ impl StepWorkers {
 /// The maximum number of durations that are held until they are read; more are dropped.
 const TIMES_MAX: usize = 10_000;
 
-/// Steps by channel and status, and the durations until the next step started.
+/// The counts, for the metrics, of the steps of codes over several channels.
+///
+/// They are by channel and status, with the durations until the next step started.
 #[derive(Debug, Default)]
 pub struct OtpFigures {
     tries: [[AtomicU64; TryStatus::ALL.len()]; OtpChannel::ALL.len()],

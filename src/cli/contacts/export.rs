@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::columns::{ImportError, tags_cell};
+use super::columns::tags_cell;
+use super::error::ImportError;
 use super::files::create_private;
 use crate::cli::api::{Api, ApiAttempt, RetryBudget, connection_fault};
 use crate::cli::error::CliError;

@@ -9,7 +9,7 @@ use postrider::csv_cell as cell;
 use postrider_actors::random;
 use serde::{Deserialize, Serialize};
 
-use super::columns::{ImportError, LineRefusal};
+use super::error::{ImportError, LineRefusal};
 use super::phones::Country;
 
 /// The mode of files with contacts.

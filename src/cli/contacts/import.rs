@@ -6,7 +6,7 @@ use csv::Position;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::columns::{ImportError, LineRefusal};
+use super::error::{ImportError, LineRefusal};
 use super::files::{ImportState, RefusedFile, StateFile};
 use super::lines::{Lines, file_hash};
 use super::phones::Country;

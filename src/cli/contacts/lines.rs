@@ -11,7 +11,8 @@ use csv::{ByteRecord, Position, StringRecord};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::columns::{Columns, ImportError, LineRefusal};
+use super::columns::Columns;
+use super::error::{ImportError, LineRefusal};
 use super::phones::Country;
 
 /// The maximum length of a line in bytes. A longer one probably has an unclosed quote.

@@ -1,6 +1,7 @@
 //! `postrider contacts`: imports contacts from CSV files and exports them.
 
-pub(super) mod columns;
+mod columns;
+pub(super) mod error;
 mod export;
 mod files;
 mod import;

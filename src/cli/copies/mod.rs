@@ -27,17 +27,23 @@ pub(crate) struct ExportArgs {
     source: SourceArgs,
 }
 
-/// Arguments of `postrider import`.
+/// Arguments of `postrider import`. A single node's program does not offer `--cluster`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// The archive that `export` made; with --cluster the directory of a stopped server too
+    #[cfg_attr(
+        feature = "cluster",
+        doc = "The archive that `export` made; with --cluster the directory of a stopped server too"
+    )]
+    #[cfg_attr(not(feature = "cluster"), doc = "The archive that `export` made")]
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
     /// Import into the cluster of the settings, which no node has served yet
+    #[cfg(feature = "cluster")]
     #[arg(long)]
     cluster: bool,
     /// The directory that is made: missing, or with nothing but master.key, admin.token and
     /// demo.key
+    #[cfg(feature = "cluster")]
     #[arg(
         long,
         value_name = "DIR",
@@ -45,10 +51,23 @@ pub(crate) struct ImportArgs {
         conflicts_with = "cluster"
     )]
     data_dir: Option<PathBuf>,
-    /// The directory that `export --media` made; the directory of a stopped server has its own
+    /// The directory that is made: missing, or with nothing but master.key, admin.token and
+    /// demo.key
+    #[cfg(not(feature = "cluster"))]
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    #[cfg_attr(
+        feature = "cluster",
+        doc = "The directory that `export --media` made; the directory of a stopped server has its own"
+    )]
+    #[cfg_attr(not(feature = "cluster"), doc = "The directory that `export --media` made")]
     #[arg(long, value_name = "DIR")]
     media: Option<PathBuf>,
-    /// Settings of the server, for its master keys and its cluster
+    #[cfg_attr(
+        feature = "cluster",
+        doc = "Settings of the server, for its master keys and its cluster"
+    )]
+    #[cfg_attr(not(feature = "cluster"), doc = "Settings of the server, for its master keys")]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print what was done as JSON
@@ -94,16 +113,13 @@ pub(crate) async fn export(args: ExportArgs) -> Result<(), CliError> {
 /// Runs `postrider import`.
 pub(crate) async fn import(args: ImportArgs) -> Result<(), CliError> {
     let ImportArgs { from, data_dir, media, config, json, .. } = args;
-    let done = match data_dir {
-        Some(dir) => {
-            let target = TargetArgs::new(dir, config, json);
-            blocking(move || import::import_archive(&from, media.as_deref(), &target)).await
-        }
-        #[cfg(feature = "cluster")]
-        None => import::import_to_cluster(&from, media.as_deref(), config.as_deref()).await,
-        #[cfg(not(feature = "cluster"))]
-        None => Err(CliError::NoCluster),
+    #[cfg(feature = "cluster")]
+    let Some(data_dir) = data_dir else {
+        let done = import::import_to_cluster(&from, media.as_deref(), config.as_deref()).await;
+        return report::show_report(json, done);
     };
+    let target = TargetArgs::new(data_dir, config, json);
+    let done = blocking(move || import::import_archive(&from, media.as_deref(), &target)).await;
     report::show_report(json, done)
 }
 

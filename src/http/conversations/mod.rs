@@ -2,6 +2,7 @@
 
 mod agents;
 mod days;
+mod quick_replies;
 mod row;
 
 use std::collections::HashMap;
@@ -44,6 +45,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(reply).guarded(Key::REPLY))
         .merge(days::routes())
         .merge(agents::routes())
+        .merge(quick_replies::routes())
 }
 
 #[utoipa::path(

@@ -3,6 +3,7 @@
 //! Its routes are mounted only in a sandbox.
 
 mod inbound;
+mod outcomes;
 mod phones;
 
 use std::borrow::Cow;
@@ -20,6 +21,8 @@ use super::pipeline::{
 
 /// The maximum number of messages in one answer.
 const MESSAGES_MAX: usize = 1000;
+/// The default error code of a scripted failure: "Message undeliverable".
+const ERROR_CODE_DEFAULT: u32 = 131_026;
 /// The maximum step of the clock in one request: a year, in seconds.
 const ADVANCE_SECONDS_MAX: u32 = 31_536_000;
 /// The latest time of the clock, 2500-01-01T00:00:00Z. Token buckets and ids overflow later.
@@ -31,6 +34,7 @@ pub(crate) fn routes() -> Routes {
         .routes(route!(clock).guarded(Key::of(Permission::SandboxUse)))
         .routes(route!(advance).guarded(ClockMover))
         .merge(inbound::routes())
+        .merge(outcomes::routes())
         .merge(phones::routes())
         .routes(route!(read_settings).guarded(Key::of(Permission::SandboxUse)))
         .routes(route!(set_settings).guarded(Key::of(Permission::SandboxUse)))

@@ -17,6 +17,7 @@ const LAYERS: [&[&str]; 16] = [
         "events",
         "recovered",
         "snapshots",
+        "keyed_permits",
         "media_files",
         "creation_limit",
         "disk_space",

@@ -1,6 +1,6 @@
 //! Claims recipients for the broadcast's numbers, only as many as their budgets have room for.
 //!
-//! A recipient without room is set aside. While all budgets are used up, the actor claims a few
+//! A recipient without room is deferred. While all budgets are used up, the actor claims a few
 //! more, who may count towards a budget already. Each tick tries again.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::record::WINDOW;
 
 /// The number of claims that one call makes, each past the recipients without room.
 const PARTS_MAX: u32 = 8;
-/// The maximum number of recipients set aside while all budgets are used up. Up to it, the actor
+/// The maximum number of recipients deferred while all budgets are used up. Up to it, the actor
 /// looks for recipients who count towards a budget already.
 const LOOKED_AT_MAX: u32 = 500;
 
@@ -78,17 +78,17 @@ impl Fanout {
         }
     }
 
-    /// Claims the next recipients within the budgets. Recipients without room are set aside, so
+    /// Claims the next recipients within the budgets. Recipients without room are deferred, so
     /// that they delay nobody behind them.
     pub(super) async fn claim(&self, state: &mut FanoutState) -> Result<(), ActorProcessingErr> {
         for _ in 0..PARTS_MAX {
             let budget = self.budget(state).await?;
             state.is_counted |= budget.is_counted;
             let most = self.claim_size(state);
-            let back = state.aside.call_back(budget.clone(), most);
-            state.plan.call_back(back);
+            let ready = state.deferred.take_ready(budget.clone(), most);
+            state.plan.requeue(ready);
             // Only some of the recipients that may count already are tried.
-            let looked_at = LOOKED_AT_MAX.saturating_sub(state.aside.count());
+            let looked_at = LOOKED_AT_MAX.saturating_sub(state.deferred.count());
             let size = if budget.is_full() { most.min(looked_at) } else { most };
             if size == 0 {
                 break;
@@ -105,7 +105,7 @@ impl Fanout {
                 break;
             }
         }
-        self.slot.set_held(state.aside.count() > 0);
+        self.slot.set_held(state.deferred.count() > 0);
         Ok(())
     }
 
@@ -141,7 +141,7 @@ impl Fanout {
     }
 
     /// Counts the claimed recipients towards the budgets of their numbers. Recipients without room
-    /// are set aside.
+    /// are deferred.
     async fn count(
         &self,
         belonging: &[ClaimedRecipient],
@@ -158,14 +158,14 @@ impl Fanout {
         state.noted.extend(counted.changes);
         let last: HashMap<_, _> = belonging.iter().map(|it| (it.index, it.last)).collect();
         let mut may_go = counted.may_go.into_iter();
-        let FanoutState { claimed, placed, plan, aside, record, .. } = state;
+        let FanoutState { claimed, placed, plan, deferred, record, .. } = state;
         claimed.retain(|index| {
             let may_go = may_go.next().unwrap_or_default();
             if !may_go {
                 let own = last.get(index).copied().flatten();
                 placed.settle(*index);
-                plan.set_aside(*index);
-                aside.add(*index, own.filter(|own| record.numbers().any(|it| it == *own)));
+                plan.defer(*index);
+                deferred.add(*index, own.filter(|own| record.numbers().any(|it| it == *own)));
             }
             may_go
         });

@@ -22,7 +22,7 @@ use crate::daily_counts::FanoutCounts;
 use crate::directory_entry::{BroadcastSlot, passivate};
 use crate::message::FanoutMessage;
 use crate::outcomes::{Failed, Mark};
-use crate::placement::{Placements, RecipientsAside};
+use crate::placement::{DeferredRecipients, Placements};
 use crate::plan::FanoutPlan;
 use crate::ports::{BroadcastHost, Services};
 use crate::record::{BroadcastPolicy, BroadcastStatus, Record};
@@ -66,7 +66,7 @@ pub(crate) struct FanoutState {
     /// Set if its recipients are counted towards a budget.
     is_counted: bool,
     /// The recipients without room in a budget.
-    aside: RecipientsAside,
+    deferred: DeferredRecipients,
     /// The broadcast's numbers whose accounts do not have its template approved.
     unable: Vec<NumberId>,
     /// Set while the engine stops, so that nothing more may be claimed or dispatched.

@@ -12,7 +12,7 @@ use super::settling::FailureRate;
 use super::{Fanout, FanoutState};
 use crate::daily_counts::FanoutCounts;
 use crate::outcomes::{Reports, Window};
-use crate::placement::{Placements, RecipientsAside};
+use crate::placement::{DeferredRecipients, Placements};
 use crate::plan::FanoutPlan;
 use crate::ports::Services;
 use crate::record::{parts_prefix, window_key};
@@ -97,7 +97,7 @@ fn read(
         wakes: 0,
         withdrawal_requested: false,
         is_counted: false,
-        aside: RecipientsAside::default(),
+        deferred: DeferredRecipients::default(),
         unable: Vec::new(),
         names: Vec::new(),
         halted: false,

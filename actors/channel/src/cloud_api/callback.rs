@@ -30,7 +30,7 @@ const ID_BYTES_MAX: usize = 512;
 const MIME_TYPE_BYTES_MAX: usize = 127;
 /// Fractions of seconds are read below this: the year 9999.
 const SECONDS_MAX: f64 = 253_402_300_800.0;
-/// The type of a file for which the provider gives no good one.
+/// The type of a file whose type the provider does not give, or gives in a wrong form.
 pub(super) const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 mod content;
@@ -110,7 +110,7 @@ fn id(value: &Value) -> Option<Box<str>> {
     digits(value).filter(|id| id.len() <= ID_BYTES_MAX).map(Box::from)
 }
 
-/// The text that a value is, or the digits of a whole number.
+/// Returns a text, or the digits of a whole number.
 fn digits(value: &Value) -> Option<Cow<'_, str>> {
     let number = || value.as_u64().map(|number| number.to_string().into());
     value.as_str().map(Cow::from).or_else(number)

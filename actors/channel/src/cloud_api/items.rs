@@ -63,7 +63,7 @@ impl ItemOutcome {
     }
 }
 
-/// The numbers of items of callbacks, by [`FIELDS`] and [`OUTCOMES`].
+/// The counts of items of callbacks, by [`FIELDS`] and [`OUTCOMES`].
 #[derive(Debug, Default)]
 pub struct ItemCounts([[AtomicU64; OUTCOMES.len()]; FIELDS.len()]);
 
@@ -83,7 +83,7 @@ impl FieldTimes {
         }
     }
 
-    /// Returns the fields of which items have arrived, with the time of the last one.
+    /// Returns the fields with arrived items, each with the time of its last item.
     pub fn read(&self) -> impl Iterator<Item = (&'static str, Timestamp)> {
         let times = self.0.iter().map(|last| last.load(Ordering::Relaxed));
         let seen = FIELDS.into_iter().zip(times).filter(|(_, at)| *at > 0);

@@ -207,7 +207,7 @@ pub struct CloudApiNumber {
     checkup: tokio::sync::Mutex<Option<(Checkup, Timestamp)>>,
     /// The index of the first list of fields that the provider answers, as far as it is known.
     ///
-    /// It is of this number alone: a field may be refused because of its token.
+    /// Each number has its own index, because the provider may refuse a field for its token.
     fields: AtomicUsize,
 }
 

@@ -158,7 +158,7 @@ impl Sandbox {
     /// Scripts the outcome of messages to one phone, or to all phones if `to` is `None`.
     ///
     /// It applies to the next `times` messages, or until the next script for the same phone. A
-    /// phone's own script takes precedence over that for all.
+    /// phone's own script takes precedence over the script for all phones.
     pub fn script(
         &self,
         workspace: &WorkspaceId,
@@ -339,7 +339,7 @@ struct Mailbox {
     next_place: u64,
     /// The automatic report on each message.
     auto_deliver: AutoDeliver,
-    /// The place before which no message has such a report due.
+    /// The place before which no message has a due automatic report.
     reported: u64,
 }
 

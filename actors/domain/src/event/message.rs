@@ -1,7 +1,8 @@
-//! Pure: the events of messages: their payloads, and the stored form of a single message's.
+//! Pure: the events of messages of numbers, broadcasts and mails, with their payloads.
 //!
-//! A single message through a number has at least two events, so their size counts. A
-//! [`MessageStep`] has fifty bytes and the name of the template; the JSON of [`MessageData`] 230.
+//! A single message through a number has at least two events, so their size on disk counts. They
+//! are stored without their JSON. A [`MessageStep`] takes fifty bytes and the template's name; the
+//! JSON of [`MessageData`] takes 230 bytes.
 
 use std::collections::BTreeMap;
 

@@ -54,7 +54,7 @@ fn id_hash(id: &[u8; 16]) -> u32 {
     spread_bits((number as u64) ^ ((number >> 64) as u64).rotate_left(29))
 }
 
-/// Spreads the bits over the hash, of which an index uses the upper ones.
+/// Spreads the bits over the hash, because an index uses its upper bits.
 const fn spread_bits(bits: u64) -> u32 {
     let bits = (bits ^ bits >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ bits >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -89,7 +89,7 @@ impl StoppedLog {
 
     /// Does the same, but reads no further segment once `goes_on` returns false.
     ///
-    /// The result is then that of the segments before it.
+    /// The result then covers the segments that were read.
     ///
     /// # Errors
     /// [`LogError::Failed`] when a file cannot be read at all.

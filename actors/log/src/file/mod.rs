@@ -2,8 +2,8 @@
 //!
 //! At most one commit is written and not yet synced. So an incomplete commit at the end of the
 //! newest segment was never acknowledged, unless a later commit is behind it; then it is damage.
-//! One assumption is made about the disk. Writing a sector again with a longer tail must not harm
-//! the unchanged bytes in it.
+//! The log assumes one thing about the disk: writing a sector again with a longer tail does not
+//! harm the unchanged bytes in it.
 
 mod append;
 pub(crate) mod disk;
@@ -43,7 +43,7 @@ pub struct FileOptions {
     pub prepares_ahead: bool,
     /// An acknowledged position, such as one that a view applied.
     ///
-    /// A log that ends before it is refused, and no byte of it is changed.
+    /// Opening refuses a log that ends before it, and changes no byte.
     pub acknowledged: Position,
 }
 

@@ -34,7 +34,7 @@ const CLOSED_CHECKED: usize = CLOSED_BYTES - 4;
 pub(super) struct LogSegment {
     pub(super) header: SegmentHeader,
     pub(super) file: Arc<dyn DiskFile>,
-    /// The last position in it; while it is empty, the one before its first.
+    /// The last position in it; while it is empty, the position before its first one.
     pub(super) last: Position,
     /// The offset behind the last entry. It may be higher in a segment that is not the newest.
     pub(super) end: u64,
@@ -245,7 +245,7 @@ fn damaged(file: &str, position: Option<Position>, what: &str) -> LogError {
     LogError::Damaged { position, file: file.to_owned(), offset: 0, what: what.to_owned() }
 }
 
-/// Returns the last entry's header of a segment that an empty one follows.
+/// Returns the header of the last entry of a segment, which an empty segment follows.
 ///
 /// `None` before the first entry of a log. The segment must end at the position in the other
 /// header. A segment is followed only after all of it was synced, and stays as long as it has the

@@ -119,7 +119,7 @@ pub(crate) fn segment_name(first: Position) -> String {
 
 /// Returns the position in a segment's name; `None` if the file is no segment.
 ///
-/// A name that only resembles that of a segment is an error.
+/// A name with a segment's suffix but without its digits is an error.
 pub(crate) fn position_in_name(name: &str) -> Option<Result<Position, ()>> {
     let digits = name.strip_suffix(SUFFIX)?;
     let is_whole = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -184,7 +184,7 @@ impl NumberActor {
         self.handle_outcome(attempt, outcome, state);
     }
 
-    /// Repeats requests and outcomes after the workspace's restart. The workspace has lost those
+    /// Repeats requests and outcomes after the workspace's restart. The workspace has lost the ones
     /// that it had not made durable.
     fn workspace_restarted(&self, state: &mut State) {
         state.claim_queue.request_again();

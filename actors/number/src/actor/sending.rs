@@ -33,7 +33,7 @@ use crate::throttle::Pause;
 
 /// The wait before the retry of a message that the channel did not accept.
 const RETRY: Backoff = Backoff { min: Duration::from_secs(1), max: Duration::from_secs(30) };
-/// The jitter of that wait, as a part of it, so that retries do not come all at once.
+/// The jitter of that wait, as a fraction of it, so that retries do not come all at once.
 const RETRY_SPREAD: f64 = 0.25;
 /// The part of the rate that the bulk lane leaves unused, as the time in which it is refilled. So
 /// the first lane need not wait for a token while a broadcast uses up all others.
@@ -95,7 +95,8 @@ impl NumberActor {
         state.release_waiting();
         let is_open = state.breaker.passage(now) == Passage::Open;
         self.slot.capacity.set(if is_open { free } else { 0 });
-        // After the capacity, which counts these messages already: else it would be counted twice.
+        // After the capacity was published. It counts these messages already, and would count them
+        // twice otherwise.
         state.reservations.clear();
     }
 

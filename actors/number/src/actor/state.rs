@@ -192,8 +192,8 @@ impl State {
         self.released.extend(self.queue.claimed().filter_map(SendAttempt::release));
     }
 
-    /// Releases again those of these messages that wait without a claim. The workspace treats them
-    /// as claimed, so it has missed the release.
+    /// Repeats the release of the given messages that wait without a claim. The workspace treats
+    /// them as claimed, so it has missed the release.
     pub(super) fn release_again(&mut self, claimed: &[Outbound]) {
         let claimed: HashSet<_> = claimed.iter().map(|message| message.origin).collect();
         let waiting = self.waiting().filter(|it| claimed.contains(&it.message.origin));

@@ -62,7 +62,7 @@ pub struct ClockHealth {
     pub steps: u64,
     /// The lead of engine time over real time because data was written by a clock that was ahead.
     ///
-    /// The sandbox's part is not in it.
+    /// It does not include the time by which the sandbox moved engine time.
     pub lead: Duration,
     /// Set if the lead is more than [`ClockOptions::ahead_max`].
     pub is_ahead: bool,

@@ -47,8 +47,9 @@ impl GradientLimit {
     /// The first limit; slowness shrinks it no further than this.
     const START: f64 = 16.0;
     const MAX: f64 = 1000.0;
-    /// The factor by which a throttle shrinks the limit, and that of slowness.
+    /// The factor by which a throttle shrinks the limit.
     const THROTTLED: f64 = 0.5;
+    /// The factor by which slowness shrinks the limit.
     const SLOW: f64 = 0.7;
     /// Answers are slow when they take more than twice as long as usual plus this.
     const SLACK_MS: f64 = 50.0;

@@ -1,8 +1,8 @@
 //! An archive is one file with everything at one position of a log.
 //!
-//! It is an export, the beginning of a backup, and what a view can be built of anew. Secrets are in
-//! it as they are stored: what is sealed stays sealed, and the master key is not in it. All numbers
-//! are big endian. It begins with a header:
+//! It serves as an export, as the beginning of a backup, and as the source of a rebuilt view. It
+//! has secrets in their stored form: sealed ones stay sealed, and it does not have the master key.
+//! All numbers are big endian. It begins with a header:
 //!
 //! | bytes | field |
 //! |---|---|
@@ -20,8 +20,8 @@
 //! Blocks follow. Each has a kind (1 rows, 2 end), three zeros, its number from 0 (u32), the length
 //! of its content (u32), the CRC-32C of these twelve bytes, the content, and its CRC-32C. A row is
 //! the number of its table, length and bytes of the key (u16), and length and bytes of the value
-//! (u32). Rows ascend by table and key. Table 255 is none of the view's: its keys are workspaces,
-//! and its values what actors keep in memory of them. The last block is the end: the counts of
+//! (u32). Rows ascend by table and key. Table 255 is not in the view: its keys are workspaces, and
+//! its values are their states in the actors' memory. The last block is the end: the counts of
 //! records, workspaces and states (u64 each), and the SHA-256 of all bytes before the block.
 
 mod reader;
@@ -37,7 +37,7 @@ use crate::{StoreError, Table, ViewSnapshot};
 pub use reader::{ArchiveReader, Row};
 
 const MAGIC: [u8; 4] = *b"PRAR";
-/// The version of the format. Another one is not read.
+/// The version of the format. The reader refuses every other version.
 const VERSION: u8 = 1;
 /// Bytes of the header before its fields.
 const HEADER_BYTES: usize = 12;

@@ -29,7 +29,7 @@ const LEFTOVERS: [&str; 6] = [IMPORT, LOG, SNAPSHOTS, FORMAT_FILE, HELD, MEDIA];
 /// The file that says that the data is held back from the world.
 const HELD: &str = "held";
 
-/// Filters a change: returns all of it, another one, or nothing.
+/// Filters a change: returns it unchanged, returns another one for it, or drops it (`None`).
 pub type Sieve<'a> = &'a mut dyn FnMut(Change) -> Result<Option<Change>, CopyError>;
 
 /// A data directory that is being created. Dropped before its end, it leaves nothing.

@@ -11,7 +11,7 @@ use crate::Position;
 
 /// The name of the list of files.
 pub(super) const MANIFEST: &str = "manifest.json";
-/// The format of the list and of what it names. Another one is not read.
+/// The format of the list and of the files that it names. The reader refuses every other format.
 const FORMAT: u32 = 1;
 /// The name of the list of a cluster's shards.
 const CLUSTER_LIST: &str = "cluster.json";

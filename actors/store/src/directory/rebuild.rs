@@ -2,7 +2,8 @@
 //!
 //! It is built from the newest whole checkpoint and the log behind it, or from a log that starts at
 //! 1, in a directory beside. Then the old one is put aside as `view.bad`, the new one takes its
-//! name, and `view.bad` is removed. A start after a crash starts again, or finds it done.
+//! name, and `view.bad` is removed. After a crash, the next start repeats the rebuild or finds it
+//! done.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -103,7 +104,7 @@ impl ProgressReporter<'_> {
     }
 }
 
-/// Opens the store with the opened view, or rebuilds that.
+/// Opens the store with the opened view, or rebuilds the view.
 pub(super) fn open_or_rebuild(
     dir: &Path,
     options: &DirectoryOptions,

@@ -194,7 +194,7 @@ fn logs(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(logs)
 }
 
-/// Has the system write the newest log to the disk, while fjall continues to add to it.
+/// Makes the system write the newest log to the disk, while fjall continues to append to it.
 pub(super) fn sync_newest_log(dir: &Path) -> Result<(), StoreError> {
     let newest = logs(dir).map_err(io_failed)?.into_iter().max();
     // Between two logs there may be none for a moment.

@@ -23,10 +23,10 @@ use crate::{Change, Direction, Position, StoreError, Table, View, Visit};
 const APPLIED_KEY: &[u8] = b"applied";
 /// The key of the log's identity.
 const LOG_KEY: &[u8] = b"log";
-/// The first byte of the values of these keys. A view of a shard is in no directory with a format,
-/// so this keeps versions out that cannot read its records.
+/// The first byte of the values of these keys. A shard's view has no directory with a format, so
+/// this byte makes versions that cannot read its records refuse it.
 const VERSION: u8 = 1;
-/// Bytes of keys and values after which what was applied is much: a write of that many is short.
+/// The bytes of applied keys and values that start a write to the disk: writing so many is quick.
 const WRITE_OUT_BYTES: usize = 1 << 20;
 
 /// A [`MarkedView`] in a directory.

@@ -17,7 +17,7 @@ const _: () = assert!(postrider_domain::workspace::CHARS_MAX <= u8::MAX as usize
 /// Bytes of a frame's header: its epoch, its number, and the checksum of everything else.
 pub(crate) const HEADER_BYTES: usize = 8 + 8 + 4;
 
-/// Bytes of a section's two lengths: that of its workspace's id and that of its events.
+/// Bytes of a section's two lengths: of its workspace's id (1 byte) and of its events (4 bytes).
 pub(crate) const SECTION_HEADER_BYTES: usize = 1 + 4;
 
 /// The events of one workspace in a frame.

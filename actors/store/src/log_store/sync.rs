@@ -1,6 +1,6 @@
 //! The thread that syncs the view.
 //!
-//! Between two syncs it has the view written to the disk in portions. A second's worth at once
+//! Between two syncs it writes the view to the disk in portions. A second's worth at once
 //! would delay the log's writes for tens of milliseconds, and each send of a code waits for the
 //! log.
 
@@ -14,7 +14,7 @@ use tracing::{error, info, warn};
 use super::Inner;
 use crate::StoreError;
 
-/// The time between two syncs. After a power cut so much of the log is replayed.
+/// The time between two syncs. After a power cut, a start replays about this much of the log.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time between two checks for a portion to write.
@@ -67,7 +67,7 @@ fn wait(stop: &(Mutex<bool>, Condvar)) -> bool {
 }
 
 impl Inner {
-    /// Has the view written to the disk if it changed much.
+    /// Writes the view to the disk if it changed much.
     pub(super) fn write_out(&self) {
         if self.check().is_ok()
             && let Err(error) = self.view.write_out()

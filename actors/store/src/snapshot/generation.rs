@@ -1,9 +1,9 @@
 //! A generation on disk: the sled database with its content, and the manifest of its files.
 //!
-//! Each entry of the database is in chunks, and a summary follows. Key: the entry's number and the
-//! chunk's number in it (u32 each, big endian). Value of chunk 0: the entry's length (u64, big
-//! endian) and its workspace's id; of the others: up to [`CHUNK_BYTES`] of the entry each. The last
-//! entry is followed by the summary at [`SUMMARY_KEY`].
+//! The database holds each entry in chunks. A chunk's key is the entry's number and the chunk's
+//! number in the entry (u32 each, big endian). Chunk 0 holds the entry's length (u64, big endian)
+//! and its workspace's id. Each further chunk holds up to [`CHUNK_BYTES`] of the entry. The summary
+//! follows the last entry, at [`SUMMARY_KEY`].
 //!
 //! The files are synced, listed in the manifest and checked against it.
 
@@ -337,7 +337,7 @@ fn list_files(generation: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the database's directory and those in it, at any depth.
+/// Returns the database's directory and its subdirectories at any depth.
 fn database_dirs(generation: &Path) -> io::Result<Vec<PathBuf>> {
     let mut dirs = vec![generation.join(DATABASE)];
     let mut next = 0;

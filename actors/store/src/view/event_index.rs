@@ -1,16 +1,16 @@
 //! Pure: the index of the workspaces' event logs by the subjects of events.
 //!
-//! [`Table::EventIndex`] has blocks of 8,192 sequences, each in 128 parts by the hash of what its
-//! events are about. The key of a part is the workspace's id, a zero byte, the part (u8) and the
-//! block (u64, big endian); so the parts that a search reads stand together. The value is a version
-//! byte and the entries in order: 16 further bits of the hash and the event's place in the block
-//! (u16, big endian, both). What very many events of a block are about has one entry for all. An
-//! event with more than 256 texts has one entry, in a part of its own that every search reads: so
-//! the events of strangers bound a block's size.
+//! [`Table::EventIndex`] has blocks of 8,192 sequences, each in 128 parts by the hash of an event's
+//! subjects. The key of a part is the workspace's id, a zero byte, the part (u8) and the block
+//! (u64, big endian); so the parts that a search reads are adjacent. The value is a version byte
+//! and the entries in order: 16 further bits of the hash and the event's place in the block (u16,
+//! big endian, both). A subject of very many events of a block has one entry for the whole block.
+//! An event with more than 256 texts has one entry, in a separate part that every search reads. So
+//! the events of strangers cannot make a block large.
 //!
-//! A block is written in one commit once the log has passed it, and its first part even if that is
-//! empty. So all sequences up to the end of the newest block are indexed, and those behind it are
-//! not. No commit of an event pays for it. A hash may be of several texts.
+//! One commit writes a block once the log has passed it, and its first part even if that is empty.
+//! So all sequences up to the end of the newest block are indexed, and later ones are not. The
+//! commit of an event does no work for the index. Several texts may have the same hash.
 
 use std::ops::ControlFlow;
 
@@ -22,11 +22,11 @@ use crate::error::StoreError;
 
 /// The sequences of a block.
 pub const BLOCK_EVENTS: u64 = 8_192;
-/// The number of parts by hash. The events with too many texts have the part behind them.
+/// The number of parts by hash. The part after them is for the events with too many texts.
 const PARTS: u8 = 128;
 /// The most hashes of an event that have entries.
 const HASHES_MAX: usize = 256;
-/// So many events about one thing have one entry: whoever searches for it reads them all.
+/// From this number of events on, a subject has one entry for the block. Its search reads them all.
 const MANY: usize = 1_024;
 /// The place that means all events of the block.
 const ALL: u16 = u16::MAX;
@@ -101,7 +101,7 @@ impl Block {
         let place = sequence - 1 - self.number * BLOCK_EVENTS;
         let begin = self.entries.len();
         event.about(&mut |hash| {
-            // A text may be there more than once; of what is crowded the rest does not count.
+            // A text may occur more than once. A crowded event needs no more of its hashes.
             if self.entries.len() - begin <= 2 * HASHES_MAX {
                 self.entries.push(Sought::Hash(hash).entry(place));
             }
@@ -140,7 +140,7 @@ impl Block {
     }
 }
 
-/// Returns the places in the value of a part that have what is sought, in order.
+/// Returns the places in the value of a part that match the search, in order.
 fn places(value: &[u8], sought: Sought) -> Result<Vec<u16>, StoreError> {
     let Some((&VERSION, entries)) = value.split_first() else { return Err(damaged()) };
     let (entries, []) = entries.as_chunks::<4>() else { return Err(damaged()) };

@@ -103,8 +103,9 @@ fn first_sequence(store: &dyn View, workspace: &WorkspaceId) -> Result<u64, Stor
     Ok(first)
 }
 
-/// Visits the entries of these sequences, until `visit` returns false. They are given in order,
-/// forwards or backwards, and each once; those that are not there are passed over.
+/// Visits the entries of these sequences, until `visit` returns false.
+///
+/// The sequences must be in order, forwards or backwards, each once. Missing entries are skipped.
 ///
 /// # Errors
 /// Those of [`read`].

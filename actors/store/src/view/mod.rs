@@ -159,7 +159,7 @@ pub trait MarkedView: View {
     /// [`StoreError::Failed`] when the disk failed.
     fn sync(&self) -> Result<Position, StoreError>;
 
-    /// Has the system write the applied changes to the disk, if they are large by now.
+    /// Makes the system write the applied changes to the disk, if they are large by now.
     ///
     /// So the next sync has little left to write. Only the sync reports durability.
     ///

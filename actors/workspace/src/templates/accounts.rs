@@ -32,18 +32,18 @@ pub struct OfAccount {
     pub facts: ChannelFacts,
 }
 
-/// An account, if there is one, and that of the workspace's first number.
-pub(crate) type AccountAndHome<'a> = (Option<&'a str>, Option<&'a str>);
+/// A [`TemplateOwner`] in its borrowed form: the account, and that of the workspace's first number.
+pub(crate) type TemplateOwnerRef<'a> = (Option<&'a str>, Option<&'a str>);
 
 impl Template {
     /// Returns whether the row itself is that of an account; it is that of numbers without one.
-    fn is_of(&self, (account, home): AccountAndHome<'_>) -> bool {
+    fn is_of(&self, (account, home): TemplateOwnerRef<'_>) -> bool {
         let owner = self.account.as_deref().or(home);
         account.is_none() || owner.is_none() || owner == account
     }
 
     /// Returns the template of an account, without those of others.
-    pub(crate) fn of_account(&self, account: AccountAndHome<'_>) -> Option<Self> {
+    pub(crate) fn of_account(&self, account: TemplateOwnerRef<'_>) -> Option<Self> {
         let Self { name, language, updated_at, .. } = self;
         let (category, status, components, facts) = match self.is_of(account) {
             true => (self.category, self.status, &self.components, &self.facts),
@@ -66,7 +66,7 @@ impl Template {
     }
 
     /// Returns its status in an account; `None` if the account does not have it.
-    pub(crate) fn status_of(&self, account: AccountAndHome<'_>) -> Option<TemplateStatus> {
+    pub(crate) fn status_of(&self, account: TemplateOwnerRef<'_>) -> Option<TemplateStatus> {
         if self.is_of(account) {
             return Some(self.status);
         }
@@ -75,7 +75,7 @@ impl Template {
     }
 
     /// Returns the row with this version for an account.
-    pub(super) fn with(&self, account: AccountAndHome<'_>, new: Self) -> Self {
+    pub(super) fn with(&self, account: TemplateOwnerRef<'_>, new: Self) -> Self {
         let (own, name) = (self.is_of(account), account.0.map(Box::<str>::from));
         let mut row = self.clone();
         row.others.retain(|it| Some(&it.account) != name.as_ref());
@@ -103,7 +103,7 @@ impl Template {
     /// Returns the row after an account has listed it.
     ///
     /// If that account is not the row's own, the row names its own account from then on.
-    pub(super) fn named(self, (account, home): AccountAndHome<'_>) -> Self {
+    pub(super) fn named(self, (account, home): TemplateOwnerRef<'_>) -> Self {
         let is_own = self.is_of((account, home));
         match self.account {
             None if !is_own => Self { account: home.map(Into::into), ..self },
@@ -191,7 +191,8 @@ impl TemplateOwner {
         Self { account, home: pool.home().map(Into::into) }
     }
 
-    pub(super) fn account(&self) -> AccountAndHome<'_> {
+    /// Returns the owner in its borrowed form.
+    pub(super) fn borrowed(&self) -> TemplateOwnerRef<'_> {
         (self.account.as_deref(), self.home.as_deref())
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn apply(
     let TemplateName { name, language } = &update.template;
     let Some(row) = find_template(context, name, language)? else { return Ok(true) };
     let whose = TemplateOwner::of(context, number);
-    let Some(template) = row.of_account(whose.account()) else { return Ok(true) };
+    let Some(template) = row.of_account(whose.borrowed()) else { return Ok(true) };
     let mut changed = template.clone();
     match &update.news {
         TemplateNews::Status { word, reason } => {
@@ -85,7 +85,7 @@ fn set_status_of(
     whose: &TemplateOwner,
     status: TemplateStatus,
 ) -> Template {
-    let Some(template) = row.of_account(whose.account()) else { return row };
+    let Some(template) = row.of_account(whose.borrowed()) else { return row };
     let changed = Template { status, ..template.clone() };
     replace(context, &row, whose, &template, changed)
 }
@@ -142,7 +142,7 @@ pub(super) fn put_listed(
     };
     let whose = TemplateOwner { account, home: context.core.pool.home().map(Into::into) };
     let row = match whose.account.is_some() && account_left(context, &known) {
-        false => known.clone().named(whose.account()),
+        false => known.clone().named(whose.borrowed()),
         true => match known.without_own(whose.account.as_deref()) {
             Some(row) => row,
             // The account has not had it before.
@@ -152,15 +152,15 @@ pub(super) fn put_listed(
             }
         },
     };
-    let Some(before) = row.of_account(whose.account()) else {
-        store_template(context, &row.with(whose.account(), listed));
+    let Some(before) = row.of_account(whose.borrowed()) else {
+        store_template(context, &row.with(whose.borrowed(), listed));
         return Ok(());
     };
     listed.updated_at = before.updated_at;
     // A list without a rating does not remove one.
     listed.facts.quality = listed.facts.quality.or(before.facts.quality);
     // The row names its account from now on, even if nothing else is new.
-    let row = row.with(whose.account(), before.clone());
+    let row = row.with(whose.borrowed(), before.clone());
     if row.account != known.account {
         store_template(context, &row);
     }
@@ -197,7 +197,7 @@ fn replace(
     for data in changes(before, &after) {
         context.effects.emit(now, data);
     }
-    let row = row.with(whose.account(), after);
+    let row = row.with(whose.borrowed(), after);
     store_template(context, &row);
     row
 }

@@ -228,7 +228,7 @@ pub(super) fn in_order(
     Ok(given)
 }
 
-/// The maximum number of characters of a link, a caption and the like.
+/// The maximum number of characters of one text of a parameter, such as a link or a caption.
 const TEXT_CHARS_MAX: usize = 2048;
 /// The maximum number of bytes of a value that is passed on unchanged.
 const WHOLE_BYTES_MAX: usize = 16 * 1024;
