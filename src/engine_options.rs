@@ -60,7 +60,7 @@ pub(crate) fn engine_options(
             rest: settings.clock.rest_seconds,
         }),
         allow_moved_clock: settings.sandbox.enabled,
-        number_messages_per_second: settings.number_messages_per_second,
+        number_messages_per_second: settings.rates.number_messages_per_second,
         prices: prices(settings),
         opt_out: OptOutWords::new(&settings.opt_out.stop_words, &settings.opt_out.start_words),
         messages: message_options(settings),
@@ -124,7 +124,7 @@ fn people_options(settings: &Settings) -> PeopleOptions {
     PeopleOptions {
         session_idle: settings.dashboard.session_idle_seconds,
         session_max: settings.dashboard.session_max_seconds,
-        session_requests_per_minute: settings.session_requests_per_minute,
+        session_requests_per_minute: settings.rates.session_requests_per_minute,
         password_sign_in: settings.dashboard.password_sign_in,
         name: None,
         admin_token: None,

@@ -1,6 +1,7 @@
 //! The section of a cluster: its keys, and the other settings that a node of a cluster needs.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,62 +9,74 @@ use std::time::Duration;
 use postrider_cluster::NodeName;
 
 use super::Settings;
-use super::layers::{Layers, SectionSpec, SettingsError, ValueRefusal, section};
-use super::value::{self, Raw};
+use super::layers::{KeySpec, Layers, SectionSpec, SettingsError, section};
+use super::value::{self, Raw, Rule};
 
 section! {
-    /// The cluster that this node is of. Without `nats` it is a single node.
+    /// The cluster that this node is of. Without `nats` the server is a single node.
     Cluster = "cluster"
-    /// What the cluster is called.
-    name: String = name, "1 to 32 of a-z, 0-9 and -";
-    /// The NATS servers. Empty: a single node.
-    nats: Vec<String> = servers,
-        "empty, or addresses with commas between, such as \"nats://n1:4222, nats://n2:4222\", \
-         each with nats:// or each with tls://";
-    /// File of NATS credentials.
-    credentials: Option<PathBuf> = value::optional(value::path), "empty, or a path";
-    /// Roots of the certificates of the NATS servers.
-    nats_ca: Option<PathBuf> = value::optional(value::path), "empty, or a path";
-    /// Where it is read whether the servers sync always.
-    monitor: Vec<String> = list(&["http://", "https://"]),
-        "empty, or addresses with commas between, such as \"http://n1:8222, https://n2:8222\"";
-    /// Whether the servers sync always, although no address shows it.
-    assume_synced: bool = value::flag, "true or false";
-    /// Whether one NATS server is enough.
-    allow_unreplicated: bool = value::flag, "true or false";
-    /// What this node is called. `None`: needed in a cluster.
-    node: Option<String> = value::optional(name),
-        "1 to 32 of a-z, 0-9 and -; it must be given in a cluster";
-    /// What fails together with this node.
-    zone: String = zone, "a text of at most 64 characters";
-    /// Where this node listens for other nodes.
-    listen: SocketAddr = value::address, "an IP address and a port, such as \"10.0.0.1:8081\"";
-    /// Where other nodes reach it. `None`: at `listen`.
-    advertise: Option<String> = value::optional(host_and_port),
-        "empty, or a name or an address and a port, such as \"pr-1.internal:8081\"";
-    /// The node's certificate, for other nodes.
-    tls_cert: Option<PathBuf> = value::optional(value::path), "empty, or a path";
-    /// The private key of that.
-    tls_key: Option<PathBuf> = value::optional(value::path), "empty, or a path";
-    /// Roots of the certificates of all nodes.
-    tls_ca: Option<PathBuf> = value::optional(value::path), "empty, or a path";
-    /// How many shards `cluster init` makes.
-    shards: u16 = shards, "a power of two from 4 to 512";
-    /// How many nodes follow each shard, ready to own it.
-    standbys: usize = value::whole(0..=8), "a whole number from 0 to 8";
-    /// How long a node's lease lives without a renewal.
-    lease_seconds: u64 = value::whole(13..=60), "a whole number from 13 to 60";
-    /// How long a request waits for an owner of its shard.
-    hold_ms: Duration = hold, "a whole number from 0 to 30000";
-    /// The directory of the checkpoints of shards. `None`: they are in NATS.
-    checkpoints: Option<PathBuf> = checkpoints,
-        "\"nats\", or a directory that all nodes share, such as \"file:///mnt/checkpoints\"; nothing \
-         else, such as s3://, can keep them";
-    /// Most bytes of a shard's stream, for `cluster init`.
-    stream_bytes_max: i64 = stream_bytes, "a whole number from 16777216 to 1099511627776";
-    /// Most bytes of the contents of all files, for whoever makes their stream.
-    files_bytes_max: i64 = files_bytes, "a whole number from 16777216 to 1125899906842624";
+    /// Name of the cluster.
+    name: String = "postrider", name();
+    /// NATS servers that keep the cluster's logs. With `tls://` nothing is sent that is not
+    /// encrypted. Empty: a single node, and the rest of this section is unused.
+    nats: Vec<String> = "", servers();
+    /// File of NATS credentials. Empty: none.
+    credentials: Option<PathBuf> = "", value::path().or("");
+    /// Roots, in PEM, of the certificates of the NATS servers and of their monitoring addresses.
+    /// With it nothing is sent to NATS that is not encrypted. Empty: those of the system.
+    nats_ca: Option<PathBuf> = "", value::path().or("");
+    /// Monitoring addresses of the NATS servers. A node reads there that each server syncs every
+    /// message.
+    monitor: Vec<String> = "", monitor();
+    /// Assumes that every server syncs every message, although no address of `monitor` shows it.
+    assume_synced: bool = false, value::flag();
+    /// Accepts a single NATS server, for trying a cluster. When its disk is lost, all is lost.
+    allow_unreplicated: bool = false, value::flag();
+    /// Name of this node, which no other node may have. A cluster needs it.
+    node: Option<String> = "", name().or("");
+    /// Zone that fails together with this node, such as its data centre. Shards are followed from
+    /// other zones first.
+    zone: String = "", zone();
+    /// Address at which this node listens for the other nodes. Without the three settings of TLS
+    /// below it is not encrypted: let nobody else reach it.
+    listen: SocketAddr = "127.0.0.1:8081", value::address();
+    /// Address at which the other nodes reach this one. Empty: at `listen`.
+    advertise: Option<String> = "", host_and_port().or("");
+    /// Certificate of this node and its chain, in PEM. It is for the name or address by which the
+    /// other nodes reach this one. Nodes show theirs to each other, and to NATS servers that ask
+    /// for one. All three settings of TLS are given, for all nodes, or none.
+    tls_cert: Option<PathBuf> = "", value::path().or("");
+    /// Private key of `tls_cert`, in PEM. A key that every local user may read stops the start.
+    tls_key: Option<PathBuf> = "", value::path().or("");
+    /// Roots, in PEM, of the certificates of all nodes, and of nothing else.
+    tls_ca: Option<PathBuf> = "", value::path().or("");
+    /// Shards that `postrider cluster init` creates. Their number is fixed from then on.
+    shards: u16 = 32, shards();
+    /// Nodes that follow each shard, ready to own it.
+    standbys: usize = 1, value::whole(0..=8);
+    /// Time that other nodes wait for a silent one before they take its shards over.
+    lease_seconds: u64 = 13, value::number("seconds", 13..=60);
+    /// Time that a request waits for an owner of its shard; then 503 with the reason `no_owner`.
+    hold_ms: Duration = 2000, value::number("milliseconds", 0..=30_000).map(Duration::from_millis);
+    /// Place of the checkpoints of shards: "nats", beside the logs, or a directory that all nodes
+    /// share. `postrider cluster init` fixes it.
+    checkpoints: Option<PathBuf> = "nats", checkpoints().or("nats");
+    /// Most bytes of a shard's stream, all of which NATS reserves. `postrider cluster init` fixes
+    /// it. A checkpoint is made each quarter at the latest, and always once the stream is half
+    /// full. Then the log is trimmed to the checkpoint before. A shard that is written faster
+    /// refuses more until the next checkpoint.
+    stream_bytes_max: i64 = 2_147_483_648, value::bytes(16 << 20..=1 << 40);
+    /// Most bytes of the contents of all files in the cluster, all of which NATS reserves. Uploads
+    /// beyond them are answered 503. `postrider cluster init` makes the room, and more of it after
+    /// this was raised. The room is never made smaller.
+    files_bytes_max: i64 = 17_179_869_184, value::bytes(16 << 20..=1 << 50);
 }
+
+/// The numbers of shards that a cluster may have, if they are powers of two.
+const SHARDS_ALLOWED: RangeInclusive<u16> = 4..=512;
+
+/// The allowed names of clusters and nodes.
+const NAME_ALLOWED: &str = "1 to 32 of a-z, 0-9 and -";
 
 impl Cluster {
     /// Returns whether this is a node of a cluster.
@@ -81,70 +94,70 @@ impl Cluster {
     }
 }
 
-fn name(raw: &Raw) -> Option<String> {
-    let text = raw.as_text()?;
-    #[cfg(feature = "cluster")]
-    NodeName::new(text).ok()?;
-    Some(text.to_owned())
+fn name() -> Rule<String> {
+    Rule::new(NAME_ALLOWED, |raw| {
+        let text = raw.as_text()?;
+        #[cfg(feature = "cluster")]
+        NodeName::new(text).ok()?;
+        Some(text.to_owned())
+    })
 }
 
-/// Parses NATS servers: with or without TLS, but all of them the same.
-fn servers(raw: &Raw) -> Option<Vec<String>> {
-    list(&["nats://"])(raw).or_else(|| list(&["tls://"])(raw))
+/// Allows NATS servers: with or without TLS, but all of them the same.
+fn servers() -> Rule<Vec<String>> {
+    let items = "addresses with commas between, such as \"nats://n1:4222, nats://n2:4222\", each \
+                 with nats:// or each with tls://";
+    let clear = addresses(items, &["nats://"]);
+    let encrypted = addresses(items, &["tls://"]);
+    Rule::new(clear.allowed.clone(), move |raw| clear.read(raw).or_else(|| encrypted.read(raw)))
 }
 
-/// Parses addresses with one of these schemes, separated by commas.
-fn list(schemes: &'static [&'static str]) -> impl Fn(&Raw) -> Option<Vec<String>> {
-    move |raw| {
-        let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
-        let address = |part: &str| {
-            let rest = schemes.iter().find_map(|scheme| part.strip_prefix(scheme))?;
-            let (host, port) = rest.trim_end_matches('/').rsplit_once(':')?;
-            let is_one = !host.is_empty() && !host.contains(['/', ' ', '@']);
-            (is_one && port.parse::<u16>().is_ok()).then(|| part.to_owned())
-        };
-        parts.map(address).collect()
-    }
+fn monitor() -> Rule<Vec<String>> {
+    let items = "addresses with commas between, such as \"http://n1:8222, https://n2:8222\"";
+    addresses(items, &["http://", "https://"])
 }
 
-fn zone(raw: &Raw) -> Option<String> {
-    raw.as_text().filter(|text| text.chars().count() <= 64).map(str::to_owned)
+/// Allows addresses with one of these schemes, separated by commas.
+fn addresses(items: &str, schemes: &'static [&'static str]) -> Rule<Vec<String>> {
+    value::list(items, |part| {
+        let rest = schemes.iter().find_map(|scheme| part.strip_prefix(scheme))?;
+        let (host, port) = rest.trim_end_matches('/').rsplit_once(':')?;
+        let is_one = !host.is_empty() && !host.contains(['/', ' ', '@']);
+        (is_one && port.parse::<u16>().is_ok()).then(|| part.to_owned())
+    })
 }
 
-fn host_and_port(raw: &Raw) -> Option<String> {
-    let text = raw.as_text()?;
-    let (host, port) = text.rsplit_once(':')?;
-    let is_host = !host.is_empty() && !host.contains(['/', ' ', '@']);
-    (is_host && port.parse::<u16>().is_ok_and(|port| port > 0)).then(|| text.to_owned())
+fn zone() -> Rule<String> {
+    Rule::new("a text of at most 64 characters", |raw| {
+        raw.as_text().filter(|text| text.chars().count() <= 64).map(str::to_owned)
+    })
 }
 
-fn shards(raw: &Raw) -> Option<u16> {
-    value::whole(0..=u64::from(u16::MAX))(raw)
-        .filter(|it: &u16| it.is_power_of_two() && (4..=512).contains(it))
+fn host_and_port() -> Rule<String> {
+    let allowed = "a name or an address and a port, such as \"pr-1.internal:8081\"";
+    Rule::new(allowed, |raw| {
+        let text = raw.as_text()?;
+        let (host, port) = text.rsplit_once(':')?;
+        let is_host = !host.is_empty() && !host.contains(['/', ' ', '@']);
+        (is_host && port.parse::<u16>().is_ok_and(|port| port > 0)).then(|| text.to_owned())
+    })
 }
 
-fn hold(raw: &Raw) -> Option<Duration> {
-    value::whole(0..=30_000)(raw).map(Duration::from_millis)
+fn shards() -> Rule<u16> {
+    let (least, most) = (*SHARDS_ALLOWED.start(), *SHARDS_ALLOWED.end());
+    let number = value::whole(least.into()..=most.into());
+    Rule::new(format!("a power of two from {least} to {most}"), move |raw| {
+        number.read(raw).filter(|shards: &u16| shards.is_power_of_two())
+    })
 }
 
-fn checkpoints(raw: &Raw) -> Option<Option<PathBuf>> {
-    match raw.as_text()? {
-        "nats" => Some(None),
-        text => {
-            let path = text.strip_prefix("file://").filter(|path| path.starts_with('/'))?;
-            Some(Some(path.into()))
-        }
-    }
-}
-
-fn stream_bytes(raw: &Raw) -> Option<i64> {
-    let bytes: u64 = value::whole(16 << 20..=1 << 40)(raw)?;
-    i64::try_from(bytes).ok()
-}
-
-fn files_bytes(raw: &Raw) -> Option<i64> {
-    let bytes: u64 = value::whole(16 << 20..=1 << 50)(raw)?;
-    i64::try_from(bytes).ok()
+fn checkpoints() -> Rule<PathBuf> {
+    let allowed = "a directory that all nodes share, such as \"file:///mnt/checkpoints\"; nothing \
+                   else, such as s3://, can keep them";
+    Rule::new(allowed, |raw| {
+        let path = raw.as_text()?.strip_prefix("file://").filter(|path| path.starts_with('/'))?;
+        Some(path.into())
+    })
 }
 
 impl Settings {
@@ -173,7 +186,7 @@ impl Settings {
         let is_clear = [tls_cert, tls_key, tls_ca].iter().all(|file| file.is_none());
         let fits = |file: &Option<PathBuf>| file.is_some() || is_clear;
         let needs = [
-            (self.cluster.node.is_some(), "cluster", "node", "1 to 32 of a-z, 0-9 and -"),
+            (self.cluster.node.is_some(), "cluster", "node", NAME_ALLOWED),
             (
                 self.secrets.master_key.is_some(),
                 "secrets",

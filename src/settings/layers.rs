@@ -1,12 +1,12 @@
 //! Merges the layers of the settings, and checks each value when its layer is added.
 //!
-//! A section is declared once, for reading and for checking it.
+//! A section is declared once, for reading and checking it, and for its documents.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::value::Raw;
+use super::value::{Raw, Rule};
 
 /// The prefix of the environment variables that are settings.
 pub const VARIABLE_PREFIX: &str = "POSTRIDER__";
@@ -80,55 +80,63 @@ pub enum SettingsError {
     },
 }
 
-/// The reason why a section refuses a value.
-pub(super) enum ValueRefusal {
-    /// The section has no such key.
-    UnknownKey,
-    /// The key does not allow the value.
-    BadValue {
-        /// The allowed values.
-        allowed: &'static str,
-    },
-}
-
-/// The specification by which the layers check the keys of a section.
+/// The specification of a section: values are checked by it, and documents are made of it.
 #[derive(Debug)]
 pub(super) struct SectionSpec {
     /// Its name in a file.
     pub(super) name: &'static str,
+    /// Its description.
+    #[cfg(test)]
+    pub(super) about: &'static str,
     /// Its keys.
-    pub(super) keys: &'static [&'static str],
-    /// Checks a value of a key.
-    pub(super) check: fn(&str, &Raw) -> Result<(), ValueRefusal>,
+    pub(super) keys: Vec<KeySpec>,
 }
 
-/// Declares a section: one line for each key gives its field, its parser and the allowed values.
+/// The specification of a key.
+#[derive(Debug)]
+pub(super) struct KeySpec {
+    /// Its name in a section.
+    pub(super) name: &'static str,
+    /// Its published description.
+    #[cfg(test)]
+    pub(super) about: &'static str,
+    /// Its default.
+    pub(super) default: Raw,
+    /// The values that it allows.
+    pub(super) rule: Rule<()>,
+}
+
+/// Declares a section: its description, and of each key description, type, default and rule.
+///
+/// The comments are published: in `config/default.toml`, and those of keys in `docs/settings.md`.
+/// A field is `None` for the empty text, "auto" or 0 where its comment or rule names one.
 macro_rules! section {
     (
-        $(#[$doc:meta])* $type:ident = $name:literal
-        $($(#[$key_doc:meta])* $key:ident: $of:ty = $read:expr, $allowed:literal;)*
+        $(#[doc = $about:literal])* $type:ident = $name:literal
+        $($(#[doc = $key_about:literal])* $key:ident: $of:ty = $default:expr, $rule:expr;)*
     ) => {
-        $(#[$doc])*
+        $(#[doc = $about])*
         #[derive(Debug, Clone)]
-        pub struct $type { $($(#[$key_doc])* pub $key: $of,)* }
+        pub struct $type { $($(#[doc = $key_about])* pub $key: $of,)* }
 
         impl $type {
-            pub(super) const SPEC: SectionSpec = SectionSpec {
-                name: $name,
-                keys: &[$(stringify!($key)),*],
-                check: |key, raw| match key {
-                    $(stringify!($key) => match ($read)(raw) {
-                        Some::<$of>(_) => Ok(()),
-                        None => Err(ValueRefusal::BadValue { allowed: $allowed }),
-                    },)*
-                    _ => Err(ValueRefusal::UnknownKey),
-                },
-            };
+            pub(super) fn spec() -> SectionSpec {
+                SectionSpec {
+                    name: $name,
+                    #[cfg(test)]
+                    about: concat!($($about),*),
+                    keys: vec![$(KeySpec {
+                        name: stringify!($key),
+                        #[cfg(test)]
+                        about: concat!($($key_about),*),
+                        default: Raw::from($default),
+                        rule: Rule::<$of>::map($rule, |_| ()),
+                    }),*],
+                }
+            }
 
-            pub(super) fn build(
-                layers: &$crate::settings::layers::Layers,
-            ) -> Result<Self, SettingsError> {
-                Ok(Self { $($key: layers.take($name, stringify!($key), $read, $allowed)?,)* })
+            pub(super) fn build(layers: &Layers) -> Result<Self, SettingsError> {
+                Ok(Self { $($key: layers.take($name, stringify!($key), &$rule)?,)* })
             }
         }
     };
@@ -140,30 +148,34 @@ pub(super) use section;
 #[derive(Debug)]
 pub(super) struct Layers {
     /// All sections.
-    sections: &'static [SectionSpec],
-    values: BTreeMap<(&'static str, String), (Raw, Origin)>,
+    sections: Vec<SectionSpec>,
+    values: BTreeMap<(&'static str, &'static str), (Raw, Origin)>,
 }
 
 impl Layers {
-    /// Makes an empty set of layers of these sections.
-    pub(super) const fn of(sections: &'static [SectionSpec]) -> Self {
-        Self { sections, values: BTreeMap::new() }
+    /// Makes the layer of the defaults of these sections.
+    pub(super) fn of(sections: Vec<SectionSpec>) -> Self {
+        let defaults = sections.iter().flat_map(|section| {
+            let of =
+                |key: &KeySpec| ((section.name, key.name), (key.default.clone(), Origin::Defaults));
+            section.keys.iter().map(of)
+        });
+        Self { values: defaults.collect(), sections }
     }
 
     /// Returns the parsed value of a key.
-    pub(super) fn take<T>(
+    pub(super) fn take<T: 'static>(
         &self,
         section: &'static str,
         key: &'static str,
-        read: impl Fn(&Raw) -> Option<T>,
-        allowed: &'static str,
+        rule: &Rule<T>,
     ) -> Result<T, SettingsError> {
-        self.value(section, key).and_then(|(raw, _)| read(raw)).ok_or_else(|| {
-            // The defaults contain every key and each layer was checked, so only a missing default
-            // gets here. A test detects that first.
+        self.value(section, key).and_then(|(raw, _)| rule.read(raw)).ok_or_else(|| {
+            // Each later layer was checked, so only a bad default gets here. A test detects that
+            // first.
             let origin = self.origin(section, key);
             let key = format!("{section}.{key}");
-            SettingsError::BadValue { origin, key, allowed: allowed.to_owned() }
+            SettingsError::BadValue { origin, key, allowed: rule.allowed.clone() }
         })
     }
 
@@ -223,27 +235,25 @@ impl Layers {
         let spec =
             self.section_named(section).ok_or_else(|| self.unknown_section(section, origin))?;
         let origin = origin.clone();
-        let name = || format!("{section}.{key}");
-        match (spec.check)(key, &raw) {
-            Ok(()) => {
-                self.values.insert((spec.name, key.to_owned()), (raw, origin));
-                Ok(())
-            }
-            Err(ValueRefusal::UnknownKey) => {
-                let allowed = spec.keys.join(", ");
-                Err(SettingsError::UnknownKey { origin, key: name(), allowed })
-            }
-            Err(ValueRefusal::BadValue { allowed }) => {
-                Err(SettingsError::BadValue { origin, key: name(), allowed: allowed.to_owned() })
-            }
+        let Some(known) = spec.keys.iter().find(|known| known.name == key) else {
+            let names: Vec<_> = spec.keys.iter().map(|known| known.name).collect();
+            let (key, allowed) = (format!("{section}.{key}"), names.join(", "));
+            return Err(SettingsError::UnknownKey { origin, key, allowed });
+        };
+        if known.rule.read(&raw).is_none() {
+            let (key, allowed) = (format!("{section}.{key}"), known.rule.allowed.clone());
+            return Err(SettingsError::BadValue { origin, key, allowed });
         }
+        let place = (spec.name, known.name);
+        self.values.insert(place, (raw, origin));
+        Ok(())
     }
 
     /// Returns every effective value, as it was given, by `section.key`.
     ///
     /// A secret is only reported as set.
     pub(super) fn in_force(&self) -> InForce {
-        let of = |((section, key), (raw, _)): (&(&str, String), &(Raw, Origin))| {
+        let of = |((section, key), (raw, _)): (&(&str, &str), &(Raw, Origin))| {
             let name = format!("{section}.{key}");
             let value = shown_value(raw);
             let is_empty = value == "";
@@ -254,16 +264,16 @@ impl Layers {
     }
 
     /// Returns the effective value and its origin.
-    pub(super) fn value(&self, section: &'static str, key: &str) -> Option<&(Raw, Origin)> {
-        self.values.get(&(section, key.to_owned()))
+    pub(super) fn value(&self, section: &'static str, key: &'static str) -> Option<&(Raw, Origin)> {
+        self.values.get(&(section, key))
     }
 
     /// Returns the origin of the effective value.
-    pub(super) fn origin(&self, section: &'static str, key: &str) -> Origin {
+    pub(super) fn origin(&self, section: &'static str, key: &'static str) -> Origin {
         self.value(section, key).map_or(Origin::Defaults, |(_, origin)| origin.clone())
     }
 
-    fn section_named(&self, name: &str) -> Option<&'static SectionSpec> {
+    fn section_named(&self, name: &str) -> Option<&SectionSpec> {
         self.sections.iter().find(|section| section.name == name)
     }
 

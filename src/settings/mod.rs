@@ -22,12 +22,10 @@ pub use layers::{InForce, Origin, SettingsError, VARIABLE_PREFIX};
 pub use section::{
     Admin, AdmissionSettings, AuditSettings, Broadcasts, ClockSettings, CloudApi, Conversations,
     Dashboard, EmailSettings, Events, Guard, Log, Media, Messages, OptOut, OtpSettings, Pool,
-    Prices, SandboxSettings, Secrets, Server, Shutdown, Storage, TracesSettings, WebhooksSettings,
+    Prices, Rates, SandboxSettings, Secrets, Server, Shutdown, Storage, TracesSettings,
+    WebhooksSettings,
 };
 pub use value::{LogFormat, MasterKey, SandboxClock};
-
-/// The defaults, with a comment for every key.
-pub const DEFAULTS: &str = include_str!("../../config/default.toml");
 
 /// The addresses of this machine itself.
 const LOOPBACK: [IpNet; 2] = [
@@ -48,10 +46,8 @@ pub struct Settings {
     pub secrets: Secrets,
     /// `[limits]`
     pub limits: Limits,
-    /// `limits.session_requests_per_minute`
-    pub session_requests_per_minute: u32,
-    /// `limits.number_messages_per_second`
-    pub number_messages_per_second: Option<u32>,
+    /// The rates in `[limits]`.
+    pub rates: Rates,
     /// `[prices]`
     pub prices: Prices,
     /// `[media]`
@@ -131,8 +127,7 @@ impl Settings {
         variables: impl IntoIterator<Item = (String, String)>,
         flags: &Flags,
     ) -> Result<Self, SettingsError> {
-        let mut layers = Layers::of(&section::SECTIONS);
-        layers.add_file(DEFAULTS, &Origin::Defaults)?;
+        let mut layers = Layers::of(section::all());
         if let Some(file) = file {
             layers.add_path(file)?;
         }
@@ -177,8 +172,7 @@ impl Settings {
             admin: Admin::build(layers)?,
             secrets: Secrets::build(layers)?,
             limits: section::build_limits(layers)?,
-            session_requests_per_minute: section::build_session_rate(layers)?,
-            number_messages_per_second: section::build_number_rate(layers)?,
+            rates: Rates::build(layers)?,
             prices: Prices::build(layers)?,
             media: Media::build(layers)?,
             opt_out: OptOut::build(layers)?,
@@ -272,7 +266,7 @@ impl Settings {
 impl Default for Settings {
     /// Returns the defaults alone, which are a developer sandbox.
     fn default() -> Self {
-        // The text is compiled in and a test of this module parses it, so this cannot fail.
+        // A test of this module builds the defaults, so this cannot fail.
         #[allow(clippy::expect_used)]
         Self::from_layers(None, [], &Flags::default()).expect("the defaults are settings")
     }

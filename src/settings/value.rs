@@ -1,5 +1,6 @@
-//! Parses the value of one setting, from TOML or from text, into its type.
+//! Rules of values: they parse a value from TOML or from text, and say the allowed values.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -7,8 +8,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::http::Uri;
-use postrider_actors::domain::{AdaptiveMode, Email};
-use postrider_actors::{GuardMode, MailTls, MediaFetch, Secret};
+use ipnet::IpNet;
+use postrider_actors::Secret;
+use postrider_actors::domain::Email;
 
 /// The unparsed value of a key.
 #[derive(Debug, Clone)]
@@ -33,6 +35,79 @@ impl Raw {
             Self::Text(text) if text.starts_with('+') => None,
             Self::Text(text) => text.parse().ok(),
         }
+    }
+}
+
+impl From<i64> for Raw {
+    fn from(number: i64) -> Self {
+        Self::Toml(number.into())
+    }
+}
+
+impl From<bool> for Raw {
+    fn from(flag: bool) -> Self {
+        Self::Toml(flag.into())
+    }
+}
+
+impl From<&str> for Raw {
+    fn from(text: &str) -> Self {
+        Self::Toml(text.into())
+    }
+}
+
+impl<const N: usize> From<[&str; N]> for Raw {
+    fn from(words: [&str; N]) -> Self {
+        Self::Toml(Vec::from(words).into())
+    }
+}
+
+/// The rule of a key: it parses values, and says which values it allows.
+pub(super) struct Rule<T> {
+    read: Box<dyn Fn(&Raw) -> Option<T>>,
+    /// The allowed values, as they follow "must be".
+    pub(super) allowed: String,
+}
+
+impl<T: 'static> Rule<T> {
+    /// Makes the rule that parses with `read`.
+    pub(super) fn new(
+        allowed: impl Into<String>,
+        read: impl Fn(&Raw) -> Option<T> + 'static,
+    ) -> Self {
+        Self { read: Box::new(read), allowed: allowed.into() }
+    }
+
+    /// Parses a value. `None`: the rule does not allow it.
+    pub(super) fn read(&self, raw: &Raw) -> Option<T> {
+        (self.read)(raw)
+    }
+
+    /// Converts what the rule parses.
+    pub(super) fn map<U: 'static>(self, to: impl Fn(T) -> U + 'static) -> Rule<U> {
+        Rule::new(self.allowed, move |raw| (self.read)(raw).map(&to))
+    }
+
+    /// Allows `word` too, which is `None`.
+    pub(super) fn or(self, word: &'static str) -> Rule<Option<T>> {
+        let said = if word.is_empty() { "empty".to_owned() } else { format!("\"{word}\"") };
+        let or = if self.allowed.starts_with("empty, or ") { "" } else { "or " };
+        Rule::new(format!("{said}, {or}{}", self.allowed), move |raw| match raw.as_text() {
+            Some(text) if text == word => Some(None),
+            _ => (self.read)(raw).map(Some),
+        })
+    }
+
+    /// Says the effect of the number 0.
+    pub(super) fn zero(self, effect: &str) -> Self {
+        let allowed = self.allowed.replacen("from 0", &format!("from 0 ({effect})"), 1);
+        Self { allowed, ..self }
+    }
+}
+
+impl<T> fmt::Debug for Rule<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.allowed)
     }
 }
 
@@ -95,259 +170,227 @@ pub enum LogFormat {
     Json,
 }
 
-pub(super) fn address(raw: &Raw) -> Option<SocketAddr> {
-    raw.as_text()?.parse().ok()
+pub(super) fn address() -> Rule<SocketAddr> {
+    let allowed = "an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8080\"";
+    Rule::new(allowed, |raw| raw.as_text()?.parse().ok())
 }
 
-pub(super) fn path(raw: &Raw) -> Option<PathBuf> {
-    raw.as_text().filter(|text| !text.is_empty()).map(PathBuf::from)
+pub(super) fn path() -> Rule<PathBuf> {
+    Rule::new("a path", |raw| raw.as_text().filter(|text| !text.is_empty()).map(PathBuf::from))
 }
 
-pub(super) fn flag(raw: &Raw) -> Option<bool> {
-    match raw {
+pub(super) fn flag() -> Rule<bool> {
+    Rule::new("true or false", |raw| match raw {
         Raw::Toml(value) => value.as_bool(),
         Raw::Text(text) => text.parse().ok(),
-    }
+    })
 }
 
-pub(super) fn whole<T: TryFrom<u64>>(allowed: RangeInclusive<u64>) -> impl Fn(&Raw) -> Option<T> {
-    move |raw| {
-        let number = raw.as_whole().filter(|number| allowed.contains(number))?;
+/// Allows these words, each for its value.
+pub(super) fn one_of<T: Copy + 'static, const N: usize>(words: [(&'static str, T); N]) -> Rule<T> {
+    let quoted = words.map(|(word, _)| format!("\"{word}\""));
+    let allowed = match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    };
+    Rule::new(allowed, move |raw| {
+        let text = raw.as_text()?;
+        words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value)
+    })
+}
+
+/// Allows whole numbers.
+pub(super) fn whole<T: TryFrom<u64> + 'static>(range: RangeInclusive<u64>) -> Rule<T> {
+    number("", range)
+}
+
+/// Allows whole numbers of bytes.
+pub(super) fn bytes<T: TryFrom<u64> + 'static>(range: RangeInclusive<u64>) -> Rule<T> {
+    number("bytes", range)
+}
+
+/// Allows whole numbers of a unit. A range to [`u64::MAX`] has no largest one.
+pub(super) fn number<T: TryFrom<u64> + 'static>(unit: &str, range: RangeInclusive<u64>) -> Rule<T> {
+    let shown = |number| if unit == "bytes" { size(number) } else { number.to_string() };
+    let of = if unit.is_empty() { String::new() } else { format!(" of {unit}") };
+    let least = shown(*range.start());
+    let allowed = match *range.end() {
+        u64::MAX => format!("a whole number{of}, {least} or more"),
+        most => format!("a whole number{of} from {least} to {}", shown(most)),
+    };
+    Rule::new(allowed, move |raw| {
+        let number = raw.as_whole().filter(|number| range.contains(number))?;
         T::try_from(number).ok()
-    }
+    })
 }
 
-/// Parses with `read`; an empty text is `None`.
-pub(super) fn optional<T>(read: impl Fn(&Raw) -> Option<T>) -> impl Fn(&Raw) -> Option<Option<T>> {
-    move |raw| match raw.as_text() {
-        Some("") => Some(None),
-        _ => read(raw).map(Some),
-    }
+/// Returns a number of bytes, with its binary unit if it is a whole number of one.
+fn size(bytes: u64) -> String {
+    let step = bytes.trailing_zeros() / 10;
+    let unit = match step {
+        1 => "KiB",
+        2 => "MiB",
+        3 => "GiB",
+        4 => "TiB",
+        5 => "PiB",
+        _ => return bytes.to_string(),
+    };
+    format!("{bytes} ({} {unit})", bytes >> (10 * step))
 }
 
-pub(super) fn seconds(raw: &Raw) -> Option<Duration> {
-    whole(1..=3600)(raw).map(Duration::from_secs)
+pub(super) fn seconds(range: RangeInclusive<u64>) -> Rule<Duration> {
+    number("seconds", range).map(Duration::from_secs)
 }
 
-pub(super) fn days(raw: &Raw) -> Option<Duration> {
-    whole(1..=3650)(raw).map(|days: u64| Duration::from_secs(days * 24 * 3600))
+pub(super) fn days() -> Rule<Duration> {
+    number("days", 1..=3650).map(|days: u64| Duration::from_secs(days * 24 * 3600))
 }
 
-/// Parses days; 0 is `None`.
-pub(super) fn days_or_ever(raw: &Raw) -> Option<Option<Duration>> {
-    match whole(0..=3650)(raw)? {
-        0 => Some(None),
-        days => Some(Some(Duration::from_secs(days * 24 * 3600))),
-    }
+/// Allows days; 0 is `None`.
+pub(super) fn days_or_ever() -> Rule<Option<Duration>> {
+    let rule = number("days", 0..=3650).zero("for ever");
+    rule.map(|days: u64| (days > 0).then(|| Duration::from_secs(days * 24 * 3600)))
 }
 
-pub(super) fn subnets(raw: &Raw) -> Option<Vec<ipnet::IpNet>> {
-    let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
-    parts.map(|part| part.parse().ok()).collect()
+/// Allows items that `item` parses, with commas between.
+pub(super) fn list<T: 'static>(
+    items: &str,
+    item: impl Fn(&str) -> Option<T> + 'static,
+) -> Rule<Vec<T>> {
+    Rule::new(format!("empty, or {items}"), move |raw| {
+        let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
+        parts.map(&item).collect()
+    })
 }
 
-/// Parses a whole number; `auto` is `None`.
-pub(super) fn whole_or_auto<T: TryFrom<u64>>(
-    allowed: RangeInclusive<u64>,
-) -> impl Fn(&Raw) -> Option<Option<T>> {
-    let whole = whole(allowed);
-    move |raw| if raw.as_text() == Some("auto") { Some(None) } else { whole(raw).map(Some) }
+pub(super) fn subnets() -> Rule<Vec<IpNet>> {
+    let items = "subnets with commas between, such as \"10.1.0.0/16, fd00::/8\"";
+    list(items, |part| part.parse().ok())
 }
 
-/// Parses subnets; `auto` is `None`.
-pub(super) fn subnets_or_auto(raw: &Raw) -> Option<Option<Vec<ipnet::IpNet>>> {
-    if raw.as_text()? == "auto" { Some(None) } else { subnets(raw).map(Some) }
-}
-
-/// Parses names or addresses of hosts, without ports.
-pub(super) fn hosts(raw: &Raw) -> Option<Vec<String>> {
-    let parts = raw.as_text()?.split(',').map(str::trim).filter(|part| !part.is_empty());
-    let is_host = |host: &str| {
+/// Allows names or addresses of hosts, without ports.
+pub(super) fn hosts() -> Rule<Vec<String>> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    let items = "names without ports with commas between, such as \"a.example.com, b.example.com\"";
+    list(items, move |host| {
         let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-        bracketed.map_or_else(
+        let is_host = bracketed.map_or_else(
             || host.bytes().all(is_name),
             |address| address.parse::<std::net::Ipv6Addr>().is_ok(),
-        )
-    };
-    parts.map(|part| is_host(part).then(|| part.to_ascii_lowercase())).collect()
+        );
+        is_host.then(|| host.to_ascii_lowercase())
+    })
 }
 
-/// Parses a version of the Cloud API, such as `v24.0`.
-pub(super) fn version(raw: &Raw) -> Option<String> {
-    let text = raw.as_text()?;
-    let number = text.strip_prefix('v')?;
-    let digit = |byte: u8| byte.is_ascii_digit() || byte == b'.';
-    (number.starts_with(|first: char| first.is_ascii_digit()) && number.bytes().all(digit))
-        .then(|| text.to_owned())
+/// Allows versions of the Cloud API.
+pub(super) fn version() -> Rule<String> {
+    Rule::new("`v` and a number, such as \"v24.0\"", |raw| {
+        let text = raw.as_text()?;
+        let number = text.strip_prefix('v')?;
+        let digit = |byte: u8| byte.is_ascii_digit() || byte == b'.';
+        (number.starts_with(|first: char| first.is_ascii_digit()) && number.bytes().all(digit))
+            .then(|| text.to_owned())
+    })
 }
 
-/// Parses a duration of up to thirty days.
-pub(super) fn long_seconds(raw: &Raw) -> Option<Duration> {
-    whole(1..=2_592_000)(raw).map(Duration::from_secs)
+pub(super) fn token() -> Rule<Option<Secret>> {
+    let rule = Rule::new("16 to 256 visible ASCII characters without spaces", |raw| {
+        let text = raw.as_text().filter(|text| (16..=256).contains(&text.len()))?;
+        text.bytes().all(|byte| byte.is_ascii_graphic()).then(|| Secret::new(text))
+    });
+    rule.or("")
 }
 
-/// Parses the size of a request's body.
-pub(super) fn body_bytes(raw: &Raw) -> Option<usize> {
-    whole(1024..=1 << 30)(raw)
+pub(super) fn master_key() -> Rule<Option<MasterKey>> {
+    Rule::new("64 hexadecimal digits", |raw| MasterKey::from_hex(raw.as_text()?)).or("")
 }
 
-/// Parses a duration of a minute up to thirty days.
-pub(super) fn session_seconds(raw: &Raw) -> Option<Duration> {
-    whole(60..=2_592_000)(raw).map(Duration::from_secs)
-}
-
-pub(super) fn token(raw: &Raw) -> Option<Option<Secret>> {
-    let text = raw.as_text()?;
-    let long_enough = text.is_empty() || (16..=256).contains(&text.len());
-    let well_formed = long_enough && text.bytes().all(|byte| byte.is_ascii_graphic());
-    well_formed.then(|| (!text.is_empty()).then(|| Secret::new(text)))
-}
-
-pub(super) fn master_key(raw: &Raw) -> Option<Option<MasterKey>> {
-    match raw.as_text()? {
-        "" => Some(None),
-        text => MasterKey::from_hex(text).map(Some),
-    }
-}
-
-pub(super) fn master_keys(raw: &Raw) -> Option<Vec<(u8, MasterKey)>> {
-    let mut keys: Vec<(u8, MasterKey)> = Vec::new();
-    for pair in raw.as_text()?.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+pub(super) fn master_keys() -> Rule<Vec<(u8, MasterKey)>> {
+    let items = "pairs of a version (1 to 255, each once) and 64 hexadecimal digits with commas \
+                 between, such as \"1=00…ff,2=11…ee\"";
+    let pairs = list(items, |pair| {
         let (version, key) = pair.split_once('=')?;
-        let version = version.trim().parse().ok().filter(|version| *version > 0)?;
-        if keys.iter().any(|(other, _)| *other == version) {
-            return None;
-        }
-        keys.push((version, MasterKey::from_hex(key.trim())?));
-    }
-    Some(keys)
-}
-
-/// Parses a TOML array of texts, or one text with commas in between.
-pub(super) fn words(raw: &Raw) -> Option<Vec<String>> {
-    let words: Vec<String> = match raw {
-        Raw::Toml(toml::Value::Array(words)) => {
-            words.iter().map(|word| word.as_str().map(str::to_owned)).collect::<Option<_>>()?
-        }
-        raw => {
-            let words = raw.as_text()?.split(',').map(str::trim).filter(|word| !word.is_empty());
-            words.map(str::to_owned).collect()
-        }
-    };
-    let short = words.iter().all(|word| (1..=64).contains(&word.chars().count()));
-    (short && words.len() <= 200).then_some(words)
-}
-
-/// Parses a text of one line, of at most 254 characters.
-pub(super) fn line(raw: &Raw) -> Option<String> {
-    let text = raw.as_text()?;
-    let is_line = text.chars().count() <= 254 && !text.chars().any(char::is_control);
-    is_line.then(|| text.to_owned())
-}
-
-/// Parses any text of one line, kept secret.
-pub(super) fn password(raw: &Raw) -> Option<Secret> {
-    line(raw).map(Secret::new)
-}
-
-pub(super) fn email(raw: &Raw) -> Option<Email> {
-    Email::new(raw.as_text()?).ok()
-}
-
-pub(super) fn mail_tls(raw: &Raw) -> Option<MailTls> {
-    match raw.as_text()? {
-        "none" => Some(MailTls::None),
-        "starttls" => Some(MailTls::StartTls),
-        "tls" => Some(MailTls::Tls),
-        _ => None,
-    }
-}
-
-pub(super) fn guard_mode(raw: &Raw) -> Option<GuardMode> {
-    match raw.as_text()? {
-        "report" => Some(GuardMode::Report),
-        "refuse" => Some(GuardMode::Refuse),
-        _ => None,
-    }
-}
-
-pub(super) fn media_fetch(raw: &Raw) -> Option<MediaFetch> {
-    match raw.as_text()? {
-        "always" => Some(MediaFetch::Always),
-        "on_demand" => Some(MediaFetch::OnDemand),
-        _ => None,
-    }
-}
-
-pub(super) fn adaptive_mode(raw: &Raw) -> Option<AdaptiveMode> {
-    raw.as_text()?.parse().ok()
-}
-
-pub(super) fn sandbox_clock(raw: &Raw) -> Option<SandboxClock> {
-    match raw.as_text()? {
-        "any" => Some(SandboxClock::Any),
-        "admin" => Some(SandboxClock::Admin),
-        _ => None,
-    }
-}
-
-pub(super) fn log_level(raw: &Raw) -> Option<tracing::level_filters::LevelFilter> {
-    use tracing::level_filters::LevelFilter;
-    Some(match raw.as_text()? {
-        "off" => LevelFilter::OFF,
-        "error" => LevelFilter::ERROR,
-        "warn" => LevelFilter::WARN,
-        "info" => LevelFilter::INFO,
-        "debug" => LevelFilter::DEBUG,
-        "trace" => LevelFilter::TRACE,
-        _ => return None,
+        let version: u8 = version.trim().parse().ok().filter(|version| *version > 0)?;
+        Some((version, MasterKey::from_hex(key.trim())?))
+    });
+    Rule::new(pairs.allowed.clone(), move |raw| {
+        let keys = pairs.read(raw)?;
+        let versions: BTreeSet<_> = keys.iter().map(|(version, _)| version).collect();
+        (versions.len() == keys.len()).then_some(keys)
     })
 }
 
-pub(super) fn log_format(raw: &Raw) -> Option<LogFormat> {
-    Some(match raw.as_text()? {
-        "auto" => LogFormat::Auto,
-        "text" => LogFormat::Text,
-        "json" => LogFormat::Json,
-        _ => return None,
+/// Allows an array of texts, or one text with commas in between.
+pub(super) fn words() -> Rule<Vec<String>> {
+    let separated = list("", |word| Some(word.to_owned()));
+    let allowed = "at most 200 texts of 1 to 64 characters; with commas between in the environment";
+    Rule::new(allowed, move |raw| {
+        let words: Vec<String> = match raw {
+            Raw::Toml(toml::Value::Array(words)) => {
+                words.iter().map(|word| word.as_str().map(str::to_owned)).collect::<Option<_>>()?
+            }
+            raw => separated.read(raw)?,
+        };
+        let short = words.iter().all(|word| (1..=64).contains(&word.chars().count()));
+        (short && words.len() <= 200).then_some(words)
     })
 }
 
-/// Parses the URL of the pages about errors; `auto` is `None`.
+pub(super) fn line() -> Rule<String> {
+    Rule::new("a text of one line and at most 254 characters", |raw| {
+        let text = raw.as_text()?;
+        let is_line = text.chars().count() <= 254 && !text.chars().any(char::is_control);
+        is_line.then(|| text.to_owned())
+    })
+}
+
+pub(super) fn email() -> Rule<Email> {
+    Rule::new("an e-mail address", |raw| Email::new(raw.as_text()?).ok())
+}
+
+/// Allows the URL of the pages about errors; `auto` is `None`.
 ///
 /// The value is put between angle brackets in a header.
-pub(super) fn errors_url(raw: &Raw) -> Option<Option<String>> {
-    let url = raw.as_text()?;
-    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"<>\"\\^`{|}".contains(&byte);
-    let is_absolute = ["/", "https://", "http://"].iter().any(|start| url.starts_with(start));
-    match url {
-        "auto" => Some(None),
-        _ if url.is_empty() || is_absolute && url.bytes().all(is_plain) => Some(Some(url.into())),
-        _ => None,
-    }
+pub(super) fn errors_url() -> Rule<Option<String>> {
+    let allowed = "auto, empty, or a path or an http(s) URL without spaces and quotes, such as \
+                   \"https://help.example.com/errors\"";
+    Rule::new(allowed, |raw| {
+        let url = raw.as_text()?;
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"<>\"\\^`{|}".contains(&byte);
+        let is_absolute = ["/", "https://", "http://"].iter().any(|start| url.starts_with(start));
+        match url {
+            "auto" => Some(None),
+            _ if url.is_empty() || is_absolute && url.bytes().all(is_plain) => {
+                Some(Some(url.into()))
+            }
+            _ => None,
+        }
+    })
 }
 
-/// Parses a base URL: scheme and host, without a path.
-pub(super) fn base_url(raw: &Raw) -> Option<String> {
-    let text = raw.as_text()?;
-    let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
-    let host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
-    (!authority.is_empty() && authority.bytes().all(host)).then(|| text.to_owned())
+/// Allows scheme and host, such as `example`, without a path.
+pub(super) fn base_url(example: &str) -> Rule<String> {
+    let allowed = format!("an http or https address without a path, such as \"{example}\"");
+    Rule::new(allowed, |raw| {
+        let text = raw.as_text()?;
+        let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+        let host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+        (!authority.is_empty() && authority.bytes().all(host)).then(|| text.to_owned())
+    })
 }
 
-/// Parses the address of a site, without a path.
-pub(super) fn public_url(raw: &Raw) -> Option<Option<String>> {
-    optional(base_url)(raw)
-}
-
-/// Parses the address of a service with its path.
-pub(super) fn endpoint(raw: &Raw) -> Option<String> {
-    let text = raw.as_text()?;
-    let uri: Uri = text.parse().ok()?;
-    let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
-    let host = uri.host().filter(|host| !host.is_empty() && !text.contains('@'));
-    (is_http && host.is_some() && uri.path() != "/").then(|| text.to_owned())
+/// Allows the address of a service with its path.
+pub(super) fn endpoint() -> Rule<String> {
+    let allowed = "an http or https address with its path, such as \
+                   \"http://127.0.0.1:4318/v1/traces\"";
+    Rule::new(allowed, |raw| {
+        let text = raw.as_text()?;
+        let uri: Uri = text.parse().ok()?;
+        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+        let host = uri.host().filter(|host| !host.is_empty() && !text.contains('@'));
+        (is_http && host.is_some() && uri.path() != "/").then(|| text.to_owned())
+    })
 }
 
 #[cfg(test)]
@@ -356,20 +399,32 @@ mod tests {
 
     #[test]
     fn text_and_toml_mean_the_same() {
-        let allowed = || whole::<u32>(1..=10);
-        assert_eq!(allowed()(&Raw::Text("10".into())), Some(10));
-        assert_eq!(allowed()(&Raw::Toml(10.into())), Some(10));
+        let allowed = whole::<u32>(1..=10);
+        assert_eq!(allowed.read(&Raw::Text("10".into())), Some(10));
+        assert_eq!(allowed.read(&Raw::Toml(10.into())), Some(10));
         for bad in ["11", "0", "-1", "+1", "1.0", " 1", "", "ten"] {
-            assert_eq!(allowed()(&Raw::Text(bad.into())), None, "{bad}");
+            assert_eq!(allowed.read(&Raw::Text(bad.into())), None, "{bad}");
         }
-        assert_eq!(allowed()(&Raw::Toml("10".into())), None, "a text is not a number in a file");
-        assert_eq!(flag(&Raw::Text("true".into())), Some(true));
-        assert_eq!(flag(&Raw::Text("yes".into())), None);
+        assert_eq!(allowed.read(&Raw::Toml("10".into())), None, "a text is not a number in a file");
+        assert_eq!(flag().read(&Raw::Text("true".into())), Some(true));
+        assert_eq!(flag().read(&Raw::Text("yes".into())), None);
+    }
+
+    #[test]
+    fn a_rule_says_what_it_allows() {
+        let said = |rule: Rule<u64>| rule.allowed;
+        assert_eq!(said(whole(0..=9).zero("off")), "a whole number from 0 (off) to 9");
+        assert_eq!(said(number("credits", 0..=u64::MAX)), "a whole number of credits, 0 or more");
+        assert_eq!(said(bytes(0..=1536)), "a whole number of bytes from 0 to 1536");
+        assert_eq!((size(0), size(3 << 30)), ("0".into(), "3221225472 (3 GiB)".into()));
+        assert_eq!(path().or("").allowed, "empty, or a path");
+        assert!(subnets().or("auto").allowed.starts_with("\"auto\", empty, or subnets"));
+        assert_eq!(one_of([("a", 1), ("b", 2), ("c", 3)]).allowed, "\"a\", \"b\" or \"c\"");
     }
 
     #[test]
     fn a_version_is_a_letter_and_a_number() {
-        let read = |text: &str| version(&Raw::Text(text.into())).is_some();
+        let read = |text: &str| version().read(&Raw::Text(text.into())).is_some();
         assert!(read("v24.0") && read("v25") && !read("24.0") && !read("v") && !read("v1/../x"));
     }
 
@@ -381,7 +436,7 @@ mod tests {
         for bad in [&hex[1..], &format!("{hex}0"), &hex.replace('f', "g"), &"é".repeat(32)] {
             assert_eq!(MasterKey::from_hex(bad), None, "{bad}");
         }
-        let read = |text: &str| master_keys(&Raw::Text(text.into())).map(|keys| keys.len());
+        let read = |text: &str| master_keys().read(&Raw::Text(text.into())).map(|keys| keys.len());
         assert_eq!(read(""), Some(0));
         assert_eq!(read(&format!("1={hex}, 2={hex}")), Some(2));
         for bad in [format!("1={hex},1={hex}"), format!("0={hex}"), hex.clone(), "1=".into()] {
@@ -391,21 +446,22 @@ mod tests {
 
     #[test]
     fn words_are_a_list_or_have_commas_between() {
-        let read = |text: &str| words(&Raw::Text(text.into()));
+        let read = |text: &str| words().read(&Raw::Text(text.into()));
         assert_eq!(read("stop, opt out ,,"), Some(vec!["stop".to_owned(), "opt out".to_owned()]));
         assert_eq!(read(""), Some(Vec::new()));
         assert_eq!(read(&"x".repeat(65)), None);
         let list = toml::Value::Array(vec!["a, b".into(), "c".into()]);
-        assert_eq!(words(&Raw::Toml(list)), Some(vec!["a, b".to_owned(), "c".to_owned()]));
+        assert_eq!(words().read(&Raw::Toml(list)), Some(vec!["a, b".to_owned(), "c".to_owned()]));
         for bad in [vec![toml::Value::from("")], vec![toml::Value::from(1)], vec!["x".into(); 201]]
         {
-            assert_eq!(words(&Raw::Toml(toml::Value::Array(bad))), None);
+            assert_eq!(words().read(&Raw::Toml(toml::Value::Array(bad))), None);
         }
     }
 
     #[test]
     fn subnets_stand_between_commas() {
-        let read = |text: &str| subnets(&Raw::Text(text.into())).map(|subnets| subnets.len());
+        let read =
+            |text: &str| subnets().read(&Raw::Text(text.into())).map(|subnets| subnets.len());
         assert_eq!((read(""), read("127.0.0.0/8, ::1/128")), (Some(0), Some(2)));
         assert_eq!(["127.0.0.1", "127.0.0.0/33", "home/8"].map(read), [None; 3]);
     }
@@ -417,7 +473,7 @@ mod tests {
 
     #[test]
     fn a_base_url_has_no_path() {
-        let read = |text: &str| base_url(&Raw::Text(text.into())).is_some();
+        let read = |text: &str| base_url("").read(&Raw::Text(text.into())).is_some();
         for good in ["https://graph.facebook.com", "http://127.0.0.1:9000", "http://[::1]:1"] {
             assert!(read(good), "{good}");
         }
@@ -428,7 +484,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_an_address_with_a_path() {
-        let read = |text: &str| endpoint(&Raw::Text(text.to_owned()));
+        let read = |text: &str| endpoint().read(&Raw::Text(text.to_owned()));
         for good in ["http://127.0.0.1:4318/v1/traces", "https://otel.example.com/x?token=1"] {
             assert_eq!(read(good).as_deref(), Some(good));
         }

@@ -221,7 +221,7 @@ fn start(order: &Order, runtime: &Runtime) -> Result<RunningServer> {
     settings.server.data_dir.clone_from(&order.directory);
     settings.sandbox.messages_kept = 1000;
     settings.limits = setup::high_limits();
-    settings.number_messages_per_second = Some(order.per_second);
+    settings.rates.number_messages_per_second = Some(order.per_second);
     Ok(runtime.block_on(Server::start(settings))?)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use postrider::settings::{DEFAULTS, Flags, Settings};
+use postrider::settings::{Flags, Settings};
 
 use super::markdown::{anchors, code_spans, fences, links, rows};
 use super::{Document, document, documents, root};
@@ -27,42 +27,6 @@ fn every_link_leads_somewhere() {
         }
     }
     assert!(count >= 10, "only {count} links were found");
-}
-
-/// The defaults as the documents write them, by section and key.
-fn defaults() -> BTreeMap<(String, String), String> {
-    let table: toml::Table = DEFAULTS.parse().unwrap();
-    let mut defaults = BTreeMap::new();
-    for (section, keys) in table {
-        for (key, value) in keys.as_table().unwrap() {
-            let shown = match value {
-                toml::Value::String(text) if text.is_empty() => "empty".to_owned(),
-                toml::Value::String(text) => format!("`{text}`"),
-                toml::Value::Array(words) => format!("{} words", words.len()),
-                toml::Value::Integer(number) => format!("`{number}`"),
-                toml::Value::Boolean(is_on) => format!("`{is_on}`"),
-                other => panic!("{key} is none of these: {other:?}"),
-            };
-            defaults.insert((section.clone(), key.clone()), shown);
-        }
-    }
-    defaults
-}
-
-#[test]
-fn every_setting_is_described_with_its_default() {
-    let mut described = BTreeMap::new();
-    for (heading, cells) in rows(&document("docs/settings.md").text) {
-        if let ([key, default, meaning], true) = (&cells[..], heading.starts_with('`')) {
-            if key == "key" {
-                continue;
-            }
-            assert!(!meaning.is_empty(), "{key} is not described");
-            let section = heading.trim_matches(['`', '[', ']']).to_owned();
-            described.insert((section, key.trim_matches('`').to_owned()), default.clone());
-        }
-    }
-    assert_eq!(described, defaults());
 }
 
 #[test]
