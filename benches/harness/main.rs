@@ -63,7 +63,7 @@ type Result<T> = std::result::Result<T, Error>;
 /// The options of the command line.
 struct Arguments {
     scale: Scale,
-    /// The words of which a row's name must contain one, or be it behind `=`; none selects all rows.
+    /// The words of which a row's name must contain one, or be one behind `=`; none selects all.
     words: Vec<String>,
     /// Set for a run as a test: nothing is reported.
     smoke: bool,

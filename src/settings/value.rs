@@ -62,9 +62,12 @@ impl<const N: usize> From<[&str; N]> for Raw {
     }
 }
 
+/// Parses a value; `None` if the key does not allow it.
+type Read<T> = dyn Fn(&Raw) -> Option<T>;
+
 /// The rule of a key: it parses values, and says which values it allows.
 pub(super) struct Rule<T> {
-    read: Box<dyn Fn(&Raw) -> Option<T>>,
+    read: Box<Read<T>>,
     /// The allowed values, as they follow "must be".
     pub(super) allowed: String,
 }

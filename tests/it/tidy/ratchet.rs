@@ -13,7 +13,7 @@ pub const PLURALS: [&str; 0] = [];
 pub const SPREAD_TYPES: [(&str, &str, usize); 0] = [];
 
 /// The least number of files that begin `//! Pure:`; this one only rises.
-pub const PURE_FILES_MIN: usize = 120;
+pub const PURE_FILES_MIN: usize = 170;
 
 /// Files of the folders of rules that do not begin `//! Pure:`.
 pub const UNMARKED: usize = 0;
