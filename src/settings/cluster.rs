@@ -39,7 +39,7 @@ section! {
     zone: String = "", zone();
     /// Address at which this node listens for the other nodes. Without the three settings of TLS
     /// below it is not encrypted: let nobody else reach it.
-    listen: SocketAddr = "127.0.0.1:8081", value::address();
+    listen: SocketAddr = "127.0.0.1:8081", value::address("\"10.0.0.1:8081\"");
     /// Address at which the other nodes reach this one. Empty: at `listen`.
     advertise: Option<String> = "", host_and_port().or("");
     /// Certificate of this node and its chain, in PEM. It is for the name or address by which the
@@ -105,15 +105,16 @@ fn name() -> Rule<String> {
 
 /// Allows NATS servers: with or without TLS, but all of them the same.
 fn servers() -> Rule<Vec<String>> {
-    let items = "addresses with commas between, such as \"nats://n1:4222, nats://n2:4222\", each \
-                 with nats:// or each with tls://";
+    let items = "addresses with commas between, such as \"nats://n1:4222, nats://n2:4222, \
+                 nats://n3:4222\", each with nats:// or each with tls://";
     let clear = addresses(items, &["nats://"]);
     let encrypted = addresses(items, &["tls://"]);
     Rule::new(clear.allowed.clone(), move |raw| clear.read(raw).or_else(|| encrypted.read(raw)))
 }
 
 fn monitor() -> Rule<Vec<String>> {
-    let items = "addresses with commas between, such as \"http://n1:8222, https://n2:8222\"";
+    let items = "addresses with commas between, such as \"http://n1:8222, \
+                 http://n2:8222, http://n3:8222\"";
     addresses(items, &["http://", "https://"])
 }
 

@@ -109,7 +109,8 @@ pub(super) struct KeySpec {
 /// Declares a section: its description, and of each key description, type, default and rule.
 ///
 /// The comments are published: in `config/default.toml`, and those of keys in `docs/settings.md`.
-/// A field is `None` for the empty text, "auto" or 0 where its comment or rule names one.
+/// A field is `None` for the one text or number that its rule sets apart by `or` or that its parser
+/// says: mostly the empty text, else "auto", "nats" or 0.
 macro_rules! section {
     (
         $(#[doc = $about:literal])* $type:ident = $name:literal

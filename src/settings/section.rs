@@ -17,7 +17,8 @@ section! {
     /// The listener of the server, and the limits of its requests and connections.
     Server = "server"
     /// Address and port to listen on. Port 0 takes a free one.
-    listen: SocketAddr = "127.0.0.1:8080", value::address();
+    listen: SocketAddr = "127.0.0.1:8080",
+        value::address("\"127.0.0.1:8080\" or \"[::]:8080\"");
     /// Directory of all durable data. The start creates it with mode 0700 if it is missing. It
     /// closes a directory that other users can use, with a warning.
     data_dir: PathBuf = "./data", value::path();
@@ -54,7 +55,8 @@ section! {
     /// The start lowers it to what the limit on open files leaves.
     max_connections: usize = 10_000, value::whole(1..=1_000_000);
     /// Most connections of one client address, and never more than half of `max_connections`. An
-    /// IPv6 address counts with its /64. Trusted proxies have no such bound.
+    /// IPv6 address counts with its /64. Requests on more are answered 503 with the reason
+    /// `overloaded`. Trusted proxies have no such bound.
     max_connections_per_address: usize = 1000, value::whole(0..=1_000_000).zero("no bound");
     /// Connections beyond these bounds. On them only `/healthz`, `/readyz`, `/metrics` and
     /// `/admin/v1` are answered.
@@ -100,7 +102,7 @@ section! {
     token: Option<Secret> = "", value::token();
     /// Address of another listener for `/healthz`, `/readyz`, `/metrics` and `/admin/v1`. They then
     /// leave `server.listen`. Empty: they are there.
-    listen: Option<SocketAddr> = "", value::address().or("");
+    listen: Option<SocketAddr> = "", value::address("\"127.0.0.1:8081\"").or("");
 }
 
 section! {
@@ -265,9 +267,9 @@ section! {
     adaptive_min_sends: u32 = 50, value::whole(1..=1_000_000);
     /// Verified codes of a hundred below which a destination is limited.
     adaptive_conversion_percent: u8 = 10, value::whole(1..=100);
-    /// Time for which a destination stays limited after its codes last showed that. It is needed
-    /// because refused codes do not count. Meanwhile a fifth of `adaptive_min_sends` shows it
-    /// again, or ends the limit.
+    /// Time for which a destination stays limited after its share of verified codes was last too
+    /// low. Refused codes do not count, so the share alone would never end the limit. Meanwhile a
+    /// fifth of `adaptive_min_sends` is enough to judge the destination again.
     adaptive_hold_seconds: u32 = 3600, value::number("seconds", 0..=86_400);
     /// Phones of a hundred in a limited destination that codes are sent to nevertheless. Their
     /// codes show if people are there again. The phones are others each hour, and get
@@ -321,8 +323,8 @@ section! {
     checkpoint_log_bytes: u64 = 268_435_456, value::bytes(1 << 20..=1 << 40);
     /// Free bytes of the disk with the data below which nothing more is created. Such requests are
     /// answered 503 with the reason `disk_full`. Codes are verified and callbacks are taken down to
-    /// half of it. Then every request is answered so that begins something that writes. "auto":
-    /// 1 GiB, or a tenth of the disk if that is less.
+    /// half of it. Below that half every request that writes is answered 503. "auto": 1 GiB, or a
+    /// tenth of the disk if that is less.
     free_bytes_min: Option<u64> = "auto", value::bytes(0..=1 << 50).zero("no bound").or("auto");
 }
 
@@ -334,8 +336,8 @@ section! {
     /// hour. The log, `/readyz` and `postrider_clock_difference_seconds` report it. Meanwhile
     /// nothing is deleted because of its age.
     step_seconds: Duration = 5, value::seconds(1..=3600);
-    /// Largest time at a start by which the data may be ahead of the machine's clock. It is ahead
-    /// if it was written with a clock that was. More is reported as a step is.
+    /// Largest time at a start by which the data may be ahead of the machine's clock. A clock that
+    /// was ahead has written such data. More is reported as a step of the clock is.
     ahead_max_seconds: Duration = 300, value::seconds(1..=2_592_000);
     /// Time after a step in which nothing is deleted because of its age. The same time follows a
     /// start that may have a wrong clock.
@@ -422,7 +424,7 @@ section! {
 }
 
 section! {
-    /// The mail server (SMTP) that replies by e-mail leave through.
+    /// Replies by e-mail.
     EmailSettings = "email"
     /// Name or address of the mail server (SMTP) that replies by e-mail leave through. Empty: a
     /// conversation by e-mail cannot be answered.
@@ -476,8 +478,8 @@ section! {
 section! {
     /// Traces of requests, for OpenTelemetry.
     TracesSettings = "traces"
-    /// Address that traces of requests are sent to, by OTLP over HTTP (protobuf). A collector of
-    /// OpenTelemetry may be on this machine. Empty: no request is followed.
+    /// Address of the collector that gets traces of requests, by OTLP over HTTP (protobuf). Empty:
+    /// no request is traced.
     endpoint: Option<String> = "", value::endpoint().or("");
     /// One request of so many is followed, by chance. One with a key is always followed if its
     /// `traceparent` header says that its caller follows it. 0: only those.

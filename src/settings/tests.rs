@@ -63,7 +63,7 @@ fn a_mistake_names_where_what_and_what_is_allowed() {
         ),
         (
             from_text("[server]\nerrors_url = \"https://x/<\""),
-            "my.toml: bad value of `server.errors_url`: must be auto, empty, or a path or an http(s)",
+            "my.toml: bad value of `server.errors_url`: must be \"auto\", empty, or a path or an http(s)",
         ),
         (from_text("[limits"), "my.toml: not TOML: "),
         (

@@ -173,9 +173,11 @@ pub enum LogFormat {
     Json,
 }
 
-pub(super) fn address() -> Rule<SocketAddr> {
-    let allowed = "an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8080\"";
-    Rule::new(allowed, |raw| raw.as_text()?.parse().ok())
+/// Allows addresses with a port, such as `example`.
+pub(super) fn address(example: &str) -> Rule<SocketAddr> {
+    Rule::new(format!("an IP address and a port, such as {example}"), |raw| {
+        raw.as_text()?.parse().ok()
+    })
 }
 
 pub(super) fn path() -> Rule<PathBuf> {
@@ -215,7 +217,13 @@ pub(super) fn bytes<T: TryFrom<u64> + 'static>(range: RangeInclusive<u64>) -> Ru
 
 /// Allows whole numbers of a unit. A range to [`u64::MAX`] has no largest one.
 pub(super) fn number<T: TryFrom<u64> + 'static>(unit: &str, range: RangeInclusive<u64>) -> Rule<T> {
-    let shown = |number| if unit == "bytes" { size(number) } else { number.to_string() };
+    let shown = |number| match unit {
+        "bytes" => size(number),
+        "seconds" if number >= 2 * DAY && number % DAY == 0 => {
+            format!("{number} ({} days)", number / DAY)
+        }
+        _ => number.to_string(),
+    };
     let of = if unit.is_empty() { String::new() } else { format!(" of {unit}") };
     let least = shown(*range.start());
     let allowed = match *range.end() {
@@ -227,6 +235,9 @@ pub(super) fn number<T: TryFrom<u64> + 'static>(unit: &str, range: RangeInclusiv
         T::try_from(number).ok()
     })
 }
+
+/// The seconds of a day.
+const DAY: u64 = 24 * 3600;
 
 /// Returns a number of bytes, with its binary unit if it is a whole number of one.
 fn size(bytes: u64) -> String {
@@ -247,13 +258,13 @@ pub(super) fn seconds(range: RangeInclusive<u64>) -> Rule<Duration> {
 }
 
 pub(super) fn days() -> Rule<Duration> {
-    number("days", 1..=3650).map(|days: u64| Duration::from_secs(days * 24 * 3600))
+    number("days", 1..=3650).map(|days: u64| Duration::from_secs(days * DAY))
 }
 
 /// Allows days; 0 is `None`.
 pub(super) fn days_or_ever() -> Rule<Option<Duration>> {
     let rule = number("days", 0..=3650).zero("for ever");
-    rule.map(|days: u64| (days > 0).then(|| Duration::from_secs(days * 24 * 3600)))
+    rule.map(|days: u64| (days > 0).then(|| Duration::from_secs(days * DAY)))
 }
 
 /// Allows items that `item` parses, with commas between.
@@ -352,11 +363,11 @@ pub(super) fn email() -> Rule<Email> {
     Rule::new("an e-mail address", |raw| Email::new(raw.as_text()?).ok())
 }
 
-/// Allows the URL of the pages about errors; `auto` is `None`.
+/// Allows the URL of the pages about errors. "auto" is `None`, and the empty text is `Some`.
 ///
 /// The value is put between angle brackets in a header.
 pub(super) fn errors_url() -> Rule<Option<String>> {
-    let allowed = "auto, empty, or a path or an http(s) URL without spaces and quotes, such as \
+    let allowed = "\"auto\", empty, or a path or an http(s) URL without spaces and quotes, such as \
                    \"https://help.example.com/errors\"";
     Rule::new(allowed, |raw| {
         let url = raw.as_text()?;

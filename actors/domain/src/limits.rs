@@ -82,24 +82,27 @@ limits! {
     key_requests_per_hour: u32 = 1000, U32_MAX;
     /// Requests of an API key in a minute: a token bucket, full at first.
     key_requests_per_minute: u32 = 0, U32_MAX;
-    /// One-time passwords to one phone, or that may go to one address of mail, in any ten minutes.
-    /// A rolling window. More for an address of mail are answered 429 with the reason `email`.
+    /// One-time passwords to one phone, or to one address of mail, in any ten minutes: a rolling
+    /// window. More are answered 429, of an address of mail with the reason `email`.
     otp_per_phone_10m: u32 = 5, U32_MAX;
-    /// One-time passwords to one phone, or that may go to one address of mail, in any hour.
+    /// One-time passwords to one phone, or to one address of mail, in any hour: a rolling window
+    /// with the same answers.
     otp_per_phone_hour: u32 = 0, U32_MAX;
     /// One-time passwords for one address of a person in any ten minutes: a rolling window. A
     /// caller gives the address as `context.ip`. An IPv6 address counts as its /64. More are
     /// answered 429 with the reason `ip`. While this or `otp_per_ip_hour` is set, the address is
     /// counted, as a keyed hash.
     otp_per_ip_10m: u32 = 0, U32_MAX;
-    /// One-time passwords for one address of a person in any hour.
+    /// One-time passwords for one address of a person in any hour: a rolling window with the same
+    /// answer.
     otp_per_ip_hour: u32 = 0, U32_MAX;
     /// One-time passwords for one session of a person in any ten minutes: a rolling window. A
     /// caller gives the session as `context.session`. More are answered 429 with the reason
     /// `session`. While this or `otp_per_session_hour` is set, the session is counted, as a keyed
     /// hash.
     otp_per_session_10m: u32 = 0, U32_MAX;
-    /// One-time passwords for one session of a person in any hour.
+    /// One-time passwords for one session of a person in any hour: a rolling window with the same
+    /// answer.
     otp_per_session_hour: u32 = 0, U32_MAX;
     /// One-time passwords of the workspace in any hour: a rolling window.
     otp_per_workspace_hour: u32 = 1000, U32_MAX;

@@ -36,8 +36,27 @@ fn wrapped(start: &str, words: &[String]) -> String {
 }
 
 fn comment(text: &str) -> String {
-    let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
-    wrapped("# ", &words)
+    wrapped("# ", &pieces(text))
+}
+
+/// Splits a text at its spaces, except within code, quotes and the unit behind a number.
+fn pieces(text: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let is_open = pieces.last().is_some_and(|last| {
+            let odd = |mark| last.matches(mark).count() % 2 == 1;
+            odd('`') || odd('"') || last.starts_with('(') && !last.contains(')') && is_size(last)
+        });
+        match pieces.last_mut() {
+            Some(last) if is_open => *last = format!("{last} {word}"),
+            _ => pieces.push(word.to_owned()),
+        }
+    }
+    pieces
+}
+
+fn is_size(piece: &str) -> bool {
+    piece[1..].bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns a default as TOML writes it.
@@ -91,15 +110,22 @@ fn table(section: &SectionSpec) -> String {
 fn with_tables(document: &str) -> String {
     let mut sections = section::all();
     let mut made = String::new();
-    let mut next = None;
+    let (mut next, mut is_made) = (None, false);
     for line in document.split_inclusive('\n') {
         if let Some(heading) = line.strip_prefix("## ") {
             let is_this = |section: &SectionSpec| heading == format!("`[{}]`\n", section.name);
             next = sections.iter().position(is_this).map(|at| sections.remove(at));
         }
-        match line.starts_with('|') {
-            true => made.extend(next.take().as_ref().map(table)),
-            false => made += line,
+        // Only the first table of a section is made.
+        match line.starts_with('|') && (next.is_some() || is_made) {
+            true => {
+                is_made = true;
+                made.extend(next.take().as_ref().map(table));
+            }
+            false => {
+                is_made = false;
+                made += line;
+            }
         }
     }
     let missing: Vec<_> = sections.iter().map(|section| section.name).collect();

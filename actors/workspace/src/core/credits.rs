@@ -1,7 +1,7 @@
 //! Pure: the credits of a workspace: its balance, the charge for a message, and its refund.
 //!
-//! A message is charged in the commit that accepts it, and a broadcast reserves the price of all of
-//! its messages. The price is refunded once the message has failed: the channel refused it, or it
+//! A message is charged in the commit that accepts it, each step of a failover when it starts, and a
+//! broadcast reserves the price of all of its messages. The price is refunded once the message has failed: the channel refused it, or it
 //! was not sent in time. A message whose outcome is unknown stays charged, because it may have
 //! arrived. The owner of a message refunds it once, at the change of its state to failed. The end
 //! of a broadcast refunds all messages that surely were not sent, and later reports move the price
@@ -35,12 +35,12 @@ pub(crate) fn change(
 
 /// Charges a price that the caller has compared with the balance.
 pub(crate) fn charge(core: &mut Core, price: u64, effects: &mut Effects) {
-    set(core, balance_after(core.credits, price, (false, true)), effects);
+    set(core, core.credits.saturating_sub(price), effects);
 }
 
 /// Refunds the price of messages that have failed.
 pub(crate) fn refund(core: &mut Core, price: u64, effects: &mut Effects) {
-    set(core, balance_after(core.credits, price, (true, false)), effects);
+    set(core, core.credits.saturating_add(price), effects);
 }
 
 /// Returns the balance after a price that was charged, or not, is charged now, or not.
