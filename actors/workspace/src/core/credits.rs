@@ -1,11 +1,11 @@
 //! Pure: the credits of a workspace: its balance, the charge for a message, and its refund.
 //!
-//! A message is charged in the commit that accepts it, each step of a failover when it starts, and a
-//! broadcast reserves the price of all of its messages. The price is refunded once the message has failed: the channel refused it, or it
-//! was not sent in time. A message whose outcome is unknown stays charged, because it may have
-//! arrived. The owner of a message refunds it once, at the change of its state to failed. The end
-//! of a broadcast refunds all messages that surely were not sent, and later reports move the price
-//! of their own message.
+//! A message is charged in the commit that accepts it, and each step of a failover when it starts.
+//! A broadcast reserves the price of all of its messages. The price is refunded once the message
+//! has failed: the channel refused it, or it was not sent in time. A message whose outcome is
+//! unknown stays charged, because it may have arrived. The owner of a message refunds it once, at
+//! the change of its state to failed. The end of a broadcast refunds all messages that surely were
+//! not sent, and later reports move the price of their own message.
 
 use postrider_domain::prices::CREDITS_MAX;
 
