@@ -44,6 +44,7 @@ fn journal_name(event: &Event) -> &'static str {
         Event::OtpTryChanged { .. } => "OtpTryChanged",
         Event::OtpInbound { .. } => "OtpInbound",
         Event::OtpOpen { .. } => "OtpOpen",
+        Event::MessageWritten { .. } => "MessageWritten",
     }
 }
 
@@ -69,7 +70,12 @@ fn journal() -> Vec<Event> {
         Event::OtpDelivery { id, delivery: Delivery::Failed },
         Event::OtpReported { id, delivery: Delivery::Read },
         Event::PumpingSuspected { calling_code: 971, at: AT },
-        Event::MessageQueued { id: message, give_up_at: AT },
+        Event::MessageQueued {
+            id: message,
+            give_up_at: AT,
+            claimed: true,
+            unwritten: (*b"message").into(),
+        },
         Event::MessageSettled { id: message },
         Event::MessageClaimed { id: message },
         Event::MessageReleased { id: message },
@@ -94,6 +100,7 @@ fn journal() -> Vec<Event> {
         },
         Event::OtpInbound { id, phone: phone(), expiry, length, key_version: 3 },
         Event::OtpOpen { id, expiry, key_version: 3, hash: [7; 16] },
+        Event::MessageWritten { id: message },
     ]
 }
 
@@ -118,7 +125,7 @@ fn journal_events_are_written_and_read_as_ever() {
         OtpDelivery: 0510018bcfe5687b0102030405060708090a02
         OtpReported: 0610018bcfe5687b0102030405060708090a05
         PumpingSuspected: 07cb07fbd095ffbc31
-        MessageQueued: 0810018bcfe5687b0102030405060708090afbd095ffbc31
+        MessageQueued: 0810018bcfe5687b0102030405060708090afbd095ffbc3101076d657373616765
         MessageSettled: 0910018bcfe5687b0102030405060708090a
         MessageClaimed: 0a10018bcfe5687b0102030405060708090a
         MessageReleased: 0b10018bcfe5687b0102030405060708090a
@@ -136,6 +143,7 @@ fn journal_events_are_written_and_read_as_ever() {
         OtpTryChanged: 1510018bcfe5687b0102030405060708090a020401b7ea01fbd095ffbc3101
         OtpInbound: 1610018bcfe5687b0102030405060708090ac09bf0f639d8040803
         OtpOpen: 1710018bcfe5687b0102030405060708090ad8040307070707070707070707070707070707
+        MessageWritten: 1810018bcfe5687b0102030405060708090a
     "#]]);
 }
 

@@ -71,12 +71,18 @@ pub enum Event {
         /// The time of the detection.
         at: Timestamp,
     },
-    /// A message was accepted. Its content is in its record.
+    /// A message was accepted.
     MessageQueued {
         /// The message.
         id: MessageId,
         /// The time after which the message must not be sent.
         give_up_at: Timestamp,
+        /// Set if it is claimed for sending too: see [`MessageClaimed`](Self::MessageClaimed).
+        claimed: bool,
+        /// The message and its content, in a format of the workspace's own, while it has no
+        /// records; empty if it has them.
+        #[serde(with = "raw_bytes")]
+        unwritten: Box<[u8]>,
     },
     /// The message has a final outcome. It must not be sent again.
     MessageSettled {
@@ -203,6 +209,11 @@ pub enum Event {
         /// The keyed hash by which the request of a code is found.
         hash: CallerHash,
     },
+    /// The records of an unsettled message are written, so that the journal is not needed for them.
+    MessageWritten {
+        /// The message.
+        id: MessageId,
+    },
 }
 
 /// Retries of a code whose message had no answer.
@@ -212,6 +223,34 @@ pub struct Repeat {
     pub count: u8,
     /// The time of the next retry, or `None` while one is in flight.
     pub due: Option<Timestamp>,
+}
+
+/// Bytes that are written and read as a whole, and not one by one.
+mod raw_bytes {
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Box<[u8]>, D::Error> {
+        from.deserialize_bytes(Bytes)
+    }
+
+    struct Bytes;
+
+    impl Visitor<'_> for Bytes {
+        type Value = Box<[u8]>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("bytes")
+        }
+
+        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Self::Value, E> {
+            Ok(bytes.into())
+        }
+    }
 }
 
 impl Event {

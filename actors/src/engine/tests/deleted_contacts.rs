@@ -206,6 +206,8 @@ async fn what_a_message_says_is_kept_until_it_is_known_what_became_of_it() {
     acme.receive(number, wrote(phone(1), "in", START)).await.unwrap();
     engine.sandbox().script(&id("acme"), None, crate::ScriptedOutcome::Unavailable, None);
     let sent = acme.send_message(text(phone(1)), None).await.unwrap().answer.message_id;
+    assert_eq!(count(&store, Table::Messages), 0, "its outcome is awaited");
+    engine.pass(Duration::from_secs(2)).await;
     assert_eq!(count(&store, Table::Messages), 2);
     acme.receive(number, known_as(sent, Progress::Delivered)).await.unwrap();
     assert_eq!(count(&store, Table::Messages), 1);

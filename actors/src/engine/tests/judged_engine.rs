@@ -146,16 +146,20 @@ impl Judged {
         loop {
             // Time may have its work done between the two reads, and a commit fail.
             let before = workspace.events(0, usize::MAX, None).await;
-            let mut states = Vec::new();
+            let mut states = Ok(Vec::new());
             let emitted = before.as_ref().map(|page| EmittedMessages::of(&page.entries));
             for message in emitted.iter().flat_map(EmittedMessages::ids) {
-                states.extend(workspace.message(message).await.ok().flatten());
+                match (workspace.message(message).await, &mut states) {
+                    (Ok(state), Ok(states)) => states.extend(state),
+                    (Err(why), _) => states = Err(why),
+                    (Ok(_), Err(_)) => {}
+                }
             }
             let (credits, after) = (
                 self.engine.admin().workspace(&id(ACME)).await,
                 workspace.events(0, usize::MAX, None).await,
             );
-            if let (Ok(before), Ok(info), Ok(after)) = (before, credits, after)
+            if let (Ok(before), Ok(states), Ok(info), Ok(after)) = (before, states, credits, after)
                 && before == after
             {
                 return self.model.check(after.entries, info.credits, &states);

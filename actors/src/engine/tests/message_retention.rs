@@ -67,6 +67,7 @@ async fn a_message_goes_when_it_is_too_old_and_nothing_more_can_become_of_it() {
     becomes(unknown, MessageStatus::Unknown).await;
     script(ScriptedOutcome::Unavailable);
     let queued = send(&acme, phone(1)).await;
+    pass(&engine, &acme, Duration::from_secs(2)).await;
     let (before, bytes) = count(&store, Table::Messages, b"");
     assert_eq!(before, 600 + 1 + 2, "the queued one has its content beside it");
     pass(&engine, &acme, 2 * DAY - Duration::from_secs(3600)).await;

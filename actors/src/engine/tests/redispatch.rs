@@ -47,7 +47,8 @@ async fn only_the_workspace_of_a_number_dispatches_again_when_it_restarts() {
         })
         .await;
     }
-    engine.beat().await;
+    // Their messages have records by now.
+    engine.pass(Duration::from_secs(2)).await;
     engine.shared().writer.barrier().await.unwrap();
     reads.0.lock().clear();
     let number = engine.admin().numbers(&id("a")).await.unwrap()[0].id;

@@ -152,8 +152,8 @@ pub(super) fn claim_again(
     let unsent = &state.core.hot.messages;
     again.retain(|id| unsent.contains(*id) && !unsent.is_claimed(*id));
     leaving.retain(|id| unsent.contains(*id) && !unsent.is_claimed(*id));
-    actor.read_messages(myself, again, WorkspaceMessage::Recovered);
-    actor.read_messages(myself, leaving, WorkspaceMessage::HandedBack);
+    actor.read_messages(myself, (again, &mut *state), WorkspaceMessage::Recovered);
+    actor.read_messages(myself, (leaving, state), WorkspaceMessage::HandedBack);
     Ok(())
 }
 

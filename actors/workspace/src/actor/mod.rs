@@ -104,11 +104,23 @@ impl LoadedActor for WorkspaceActor {
             state.gate.fail();
             return Err(Box::new(lost));
         }
+        self.note_unwritten(state);
         Ok(())
     }
 }
 
 impl WorkspaceActor {
+    /// Notes for readers whether messages may have no durable records.
+    ///
+    /// It is set before the acceptance of such a message is answered.
+    fn note_unwritten(&self, state: &WorkspaceState) {
+        let has_unwritten = state.core.hot.messages.has_unwritten();
+        let hides = has_unwritten || !state.pending.is_empty();
+        if self.slot.may_hide_messages.load(Ordering::Relaxed) != hides {
+            self.slot.may_hide_messages.store(hides, Ordering::Release);
+        }
+    }
+
     /// Carries out commands that arrived together. Their effects are also submitted together.
     fn carry_out(
         &self,
@@ -255,6 +267,7 @@ impl WorkspaceActor {
         myself: &ActorRef<WorkspaceMessage>,
         state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
+        messages::write_old(&mut state.context(self.shared.store.as_ref()));
         state.behind = state.core.tick(&mut state.effects);
         if !state.behind {
             state.behind = state.give_up_overdue(self.shared.store.as_ref());
@@ -277,7 +290,7 @@ impl WorkspaceActor {
     }
 
     /// Dispatches the messages without a final answer again.
-    fn redispatch(&self, myself: &ActorRef<WorkspaceMessage>, state: &WorkspaceState) {
+    fn redispatch(&self, myself: &ActorRef<WorkspaceMessage>, state: &mut WorkspaceState) {
         let mut unsent = state.core.unsent();
         // Messages at the gate are not durable yet, and are sent when they are.
         state.gate.retain_absent(&mut unsent);
@@ -304,20 +317,29 @@ impl WorkspaceActor {
     /// Has the unsent messages read from their records, on a thread that may block.
     ///
     /// The result arrives as [`WorkspaceMessage::Recovered`].
-    fn read_unsent_messages(&self, myself: &ActorRef<WorkspaceMessage>, state: &WorkspaceState) {
+    fn read_unsent_messages(
+        &self,
+        myself: &ActorRef<WorkspaceMessage>,
+        state: &mut WorkspaceState,
+    ) {
         let unsent = state.core.hot.messages.iter().map(|(id, _)| id);
         // Messages at the gate are not durable yet, and are sent when they are.
         let ids = state.gate.absent(unsent);
-        self.read_messages(myself, ids, WorkspaceMessage::Recovered);
+        self.read_messages(myself, (ids, state), WorkspaceMessage::Recovered);
     }
 
-    /// Has these messages read from their records, on a thread that may block.
+    /// Has these messages read from memory, or from their records on a thread that may block.
     fn read_messages(
         &self,
         myself: &ActorRef<WorkspaceMessage>,
-        ids: Vec<MessageId>,
+        (ids, state): (Vec<MessageId>, &mut WorkspaceState),
         read: fn(Vec<Outbound>) -> WorkspaceMessage,
     ) {
+        let context = state.context(self.shared.store.as_ref());
+        let (known, ids) = messages::in_memory(&context, ids);
+        if !known.is_empty() {
+            drop(myself.cast(read(known)));
+        }
         if ids.is_empty() {
             return;
         }

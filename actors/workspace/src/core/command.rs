@@ -170,6 +170,12 @@ impl Context<'_> {
             || self.records.pending.get(table, key).is_some()
     }
 
+    /// Returns the value of a record that is written and not durable yet.
+    pub(crate) fn pending(&self, table: Table, key: &[u8]) -> Option<&[u8]> {
+        let changed = self.effects.changes.get(table, key);
+        changed.or_else(|| self.records.pending.get(table, key)).flatten()
+    }
+
     /// Returns the key suffixes after `prefix` of records that are written and not durable yet.
     pub(crate) fn pending_keys(&self, table: Table, prefix: &[u8]) -> Vec<Vec<u8>> {
         let submitted = self.records.pending.keys().map(|(of, key, _)| (of, key));

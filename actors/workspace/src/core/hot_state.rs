@@ -121,6 +121,7 @@ impl HotState {
             | Event::OtpDelivery { id, .. } => self.change(id, event),
             Event::MessageSettled { id } => self.messages.remove(id),
             Event::MessageClaimed { id } => self.messages.set_claimed(id, true),
+            Event::MessageWritten { id } => drop(self.messages.take_unwritten(id)),
             Event::MessageReleased { id } => self.messages.set_claimed(id, false),
             Event::OtpRepeat { id, repeat } => self.repeats.set(id, repeat),
             Event::PumpingSuspected { .. }
@@ -157,6 +158,7 @@ impl HotState {
             | Event::MessageSettled { .. }
             | Event::MessageClaimed { .. }
             | Event::MessageReleased { .. }
+            | Event::MessageWritten { .. }
             | Event::OtpRepeat { .. }
             | Event::OtpTest { .. }
             | Event::OtpNoted { .. }
@@ -238,6 +240,9 @@ impl HotState {
             out.extend_from_slice(id.as_bytes());
             out.extend_from_slice(&unsent.give_up_at.as_millis().to_be_bytes());
             out.push(unsent.claimed.into());
+            let unwritten = self.messages.unwritten(id).unwrap_or_default();
+            out.extend_from_slice(&(unwritten.len() as u32).to_be_bytes());
+            out.extend_from_slice(unwritten);
         }
         self.repeats.encode_into(out);
         self.otps.earlier.encode_into(out);
@@ -287,7 +292,12 @@ impl HotState {
             rest = after;
             let give_up_at = Timestamp::from_millis(take_u64(&mut rest)?);
             let claimed = take_bool(&mut rest)?;
-            state.messages.insert(MessageId::from_bytes(*id), Unsent { give_up_at, claimed });
+            let (bytes, after) = rest.split_first_chunk().ok_or(EventDecodeError)?;
+            let bytes = u32::from_be_bytes(*bytes) as usize;
+            let (unwritten, after) = after.split_at_checked(bytes).ok_or(EventDecodeError)?;
+            rest = after;
+            let unsent = Unsent { give_up_at, claimed };
+            state.messages.insert(MessageId::from_bytes(*id), unsent, unwritten);
         }
         state.repeats = Repeats::take_from(&mut rest)?;
         state.otps.earlier = EarlierMessages::take_from(&mut rest)?;
@@ -369,9 +379,9 @@ impl HotState {
             Event::OtpEarlier { id, number, delivery, unsettled } => {
                 self.otps.earlier.set(id, number, MessageStanding { delivery, unsettled });
             }
-            Event::MessageQueued { id, give_up_at } => {
+            Event::MessageQueued { id, give_up_at, claimed, ref unwritten } => {
                 self.advance(id.timestamp());
-                self.messages.insert(id, Unsent { give_up_at, claimed: false });
+                self.messages.insert(id, Unsent { give_up_at, claimed }, unwritten);
             }
             Event::OtpTest { id, phone, expiry, key_version } => {
                 let otp = Otp::new(id, phone, expiry, CodeLength::default(), key_version);

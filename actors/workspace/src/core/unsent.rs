@@ -3,6 +3,9 @@
 //! It owns their claims too. A number claims a message durably before it dispatches it. A message
 //! that is claimed and not settled after a crash may have been taken, so it is never dispatched
 //! again.
+//!
+//! A new message has no records: it is here and in the journal, until its outcome is known or its
+//! records are written before that. So most messages are written once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +19,10 @@ use crate::core::effects::Effects;
 /// The time after its life for which a message is left to its number, which may be sending it.
 const GRACE: Duration = Duration::from_secs(3600);
 
-/// The state of an unsent message in memory. Its content is in its record.
+/// The bytes of messages without records that a workspace has at most.
+pub(crate) const UNWRITTEN_BYTES_MAX: usize = 512 * 1024;
+
+/// The state of an unsent message in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unsent {
     /// The time after which the message is not worth sending.
@@ -32,6 +38,10 @@ pub(crate) struct UnsentMessages {
     /// The numbers of messages that were moved or recovered. Only of these may another number have
     /// a copy left.
     numbers: HashMap<MessageId, NumberId>,
+    /// The messages without records, with their contents.
+    unwritten: BTreeMap<MessageId, Box<[u8]>>,
+    /// The bytes of these.
+    unwritten_bytes: usize,
 }
 
 impl UnsentMessages {
@@ -72,8 +82,42 @@ impl UnsentMessages {
         }
     }
 
-    pub(crate) fn insert(&mut self, id: MessageId, unsent: Unsent) {
+    /// Adds a message: with its bytes if it has no records, otherwise with none.
+    pub(crate) fn insert(&mut self, id: MessageId, unsent: Unsent, unwritten: &[u8]) {
+        self.take_unwritten(id);
         self.by_id.insert(id, unsent);
+        if !unwritten.is_empty() {
+            self.unwritten_bytes += unwritten.len();
+            self.unwritten.insert(id, unwritten.into());
+        }
+    }
+
+    /// Returns the bytes of a message that has no records.
+    pub(crate) fn unwritten(&self, id: MessageId) -> Option<&[u8]> {
+        self.unwritten.get(&id).map(|bytes| &**bytes)
+    }
+
+    /// Removes and returns the bytes of a message, which has its records from now on.
+    pub(crate) fn take_unwritten(&mut self, id: MessageId) -> Option<Box<[u8]>> {
+        let bytes = self.unwritten.remove(&id)?;
+        self.unwritten_bytes -= bytes.len();
+        Some(bytes)
+    }
+
+    /// Returns the messages without records that were accepted before this moment, oldest first.
+    pub(crate) fn unwritten_before(&self, moment: Timestamp) -> Vec<MessageId> {
+        let before = MessageId::from_parts(moment, 0);
+        self.unwritten.range(..before).map(|(id, _)| *id).collect()
+    }
+
+    /// Returns whether a message has no records.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
+    /// Returns whether one more message of so many bytes may go without records.
+    pub(crate) const fn has_room_for(&self, unwritten: usize) -> bool {
+        self.unwritten_bytes + unwritten <= UNWRITTEN_BYTES_MAX
     }
 
     /// Notes whether the message may have been handed over; changes nothing if it is settled.
@@ -86,6 +130,7 @@ impl UnsentMessages {
     pub(crate) fn remove(&mut self, id: MessageId) {
         self.by_id.remove(&id);
         self.numbers.remove(&id);
+        self.take_unwritten(id);
     }
 
     /// Messages that came after `to` count as come then, so that their lives end earlier.
@@ -148,7 +193,7 @@ mod tests {
         let mut unsent = UnsentMessages::default();
         for seconds in [3, 1, 2] {
             let give_up_at = at(seconds + 10);
-            unsent.insert(id(seconds), Unsent { give_up_at, claimed: false });
+            unsent.insert(id(seconds), Unsent { give_up_at, claimed: false }, &[]);
         }
         assert_eq!(unsent.overdue(at(3610), 9), []);
         assert_eq!(unsent.overdue(at(3612), 9), [id(1), id(2)]);
@@ -164,7 +209,7 @@ mod tests {
         let id = |seconds| MessageId::from_parts(at(seconds), 0);
         let mut unsent = UnsentMessages::default();
         for seconds in [90, 500] {
-            unsent.insert(id(seconds), Unsent { give_up_at: at(seconds + 30), claimed: false });
+            unsent.insert(id(seconds), Unsent { give_up_at: at(seconds + 30), claimed: false }, &[]);
         }
         for _ in 0..2 {
             unsent.rebase(at(100));
@@ -178,7 +223,7 @@ mod tests {
         let (one, none) = (MessageId::from_bytes([1; 16]), MessageId::from_bytes([2; 16]));
         let mut unsent = UnsentMessages::default();
         let give_up_at = Timestamp::from_millis(5);
-        unsent.insert(one, Unsent { give_up_at, claimed: false });
+        unsent.insert(one, Unsent { give_up_at, claimed: false }, &[]);
         for (claimed, of) in [(true, one), (true, none), (false, one)] {
             unsent.set_claimed(of, claimed);
             assert_eq!(unsent.is_claimed(of), claimed && of == one);

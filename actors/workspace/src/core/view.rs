@@ -74,6 +74,11 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
+    /// Returns whether every change is durable.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
     /// Notes changes that were put into `group`.
     pub(crate) fn submitted(&mut self, group: GroupNumber, changes: &mut RecordChanges) {
         for (table, key, value) in changes.drain() {

@@ -88,13 +88,14 @@ impl Workspace {
     /// looks at a bounded number of messages, so it can be empty before the end.
     ///
     /// # Errors
-    /// [`Unavailable`] when the store cannot be read.
+    /// [`Unavailable`] when the store cannot be read, or not written and new messages may be missing.
     pub async fn messages(
         &self,
         filter: MessageFilter,
         after: Option<MessageId>,
         limit: usize,
     ) -> Result<MessagesListed, Unavailable> {
+        self.write_messages().await?;
         self.scan(move |store, workspace| list(store, workspace, &filter, after, limit)).await
     }
 }

@@ -62,6 +62,7 @@ impl Workspace {
         skip: usize,
         limit: usize,
     ) -> Result<MessagesPage, ReadConversationError> {
+        self.write_messages().await?;
         let found = self.scan(move |store, workspace| {
             let is_there = view(store, workspace, id)?.is_some();
             is_there.then(|| messages(store, workspace, id, skip, limit)).transpose()

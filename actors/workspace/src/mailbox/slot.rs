@@ -49,6 +49,10 @@ pub struct WorkspaceEntry {
     pub(crate) log_last: AtomicU64,
     /// The sequence at which the next block of the log is indexed; 0: it is unknown.
     pub(crate) index_due: AtomicU64,
+    /// Set if messages may have no durable records, so that readers ask the actor for these first.
+    ///
+    /// It is set until an actor knows better.
+    pub(crate) may_hide_messages: AtomicBool,
     /// The readers for commands beside the actor.
     pub(crate) reading_ahead: Arc<ReadingAhead>,
     /// The useless items of callbacks.
@@ -72,6 +76,7 @@ impl WorkspaceEntry {
             log_sweep: Mutex::default(),
             log_last: AtomicU64::new(0),
             index_due: AtomicU64::new(0),
+            may_hide_messages: AtomicBool::new(true),
             reading_ahead: Arc::default(),
             ignored: Mutex::default(),
             watching: Watching::default(),

@@ -110,13 +110,21 @@ impl Workspace {
     /// `None` if there is none of that id.
     ///
     /// # Errors
-    /// [`Unavailable`] when the store cannot be read.
+    /// [`Unavailable`] when the store cannot be read, or not written and the message may be a new
+    /// one.
     pub async fn message(&self, id: MessageId) -> Result<Option<MessageState>, Unavailable> {
-        self.read(move |store, workspace| match MessageState::read(store, workspace, id)? {
+        let written = self.write_messages().await;
+        let found = self.read(move |store, workspace| {
+            match MessageState::read(store, workspace, id)? {
+                Some(state) => Ok(Some(state)),
+                None => broadcasts::message(store, workspace, id),
+            }
+        });
+        match found.await? {
             Some(state) => Ok(Some(state)),
-            None => broadcasts::message(store, workspace, id),
-        })
-        .await
+            // It may be one of those that could not be written.
+            None => written.map(|()| None),
+        }
     }
 }
 

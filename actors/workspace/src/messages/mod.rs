@@ -14,6 +14,7 @@ mod reply_target;
 pub mod send;
 pub mod service_window;
 mod settle;
+mod unwritten;
 
 pub use crate::core::message_status::MessageStatus;
 pub use error::{ReplyError, SendMessageError};
@@ -32,3 +33,4 @@ pub(crate) use number_choice::{last_sender, move_message, newest_message};
 pub(crate) use send::Send;
 pub(crate) use service_window::window_end;
 pub(crate) use settle::{report, settle};
+pub(crate) use unwritten::{in_memory, write_old};

@@ -19,7 +19,7 @@ use crate::core::view::unreadable;
 use crate::messages::error::SendMessageError;
 use crate::messages::index::{self, By};
 use crate::messages::record::MessageState;
-use crate::messages::service_window;
+use crate::messages::{service_window, unwritten};
 use crate::templates::{Template, find_template};
 
 /// The candidates for the number of a message.
@@ -147,6 +147,7 @@ pub(crate) fn move_message(
     match sticky_sender::choose(context, &state.to, patience, has_template)? {
         Some(to) if to != from && context.down_for(to).is_none() => {
             sticky_sender::note(context, &state.to, to, context.now())?;
+            unwritten::write(context, id)?;
             MessageState { number: to, ..state }.write(context);
             context.core.hot.messages.set_number(id, to);
             Ok(MoveOutcome::To(to))

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::command::Context;
 use crate::core::message_status::MessageStatus;
 use crate::core::view::unreadable;
+use crate::messages::unwritten;
 
 /// The reason why a message failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -379,6 +380,9 @@ impl MessageState {
 
     /// Reads a message with the changes by this and earlier commands.
     pub(crate) fn get(context: &Context<'_>, id: MessageId) -> Result<Option<Self>, Unavailable> {
+        if let Some(bytes) = context.core.hot.messages.unwritten(id) {
+            return unwritten::decode(id, bytes).map(Some).map_err(unreadable);
+        }
         let found = context.get(Table::Messages, &Self::key(&context.core.id, id))?;
         found.map(|bytes| Self::decode(id, &bytes).map_err(unreadable)).transpose()
     }

@@ -9,7 +9,6 @@ use postrider_domain::{
     Event, MessageContent, MessageId, NumberId, PartyId, RenderedContent, SenderNotes,
 };
 use postrider_number::{HandedOver, Reservation};
-use postrider_store::Table;
 use serde::{Deserialize, Serialize};
 
 use crate::contacts::parties_of;
@@ -19,12 +18,12 @@ use crate::core::credits;
 use crate::core::message_status::{MessageStatus, Waiter};
 use crate::core::senders::sticky_sender;
 use crate::core::settings::UseTemplateError;
-use crate::messages::content::{content_key, outbound};
+use crate::messages::content::outbound;
 use crate::messages::error::SendMessageError;
 use crate::messages::number_choice::{NumberCandidates, open_number, takes, template_number};
 use crate::messages::record::MessageState;
 use crate::messages::reply_target::ReplyTarget;
-use crate::messages::{attached, budget, index, settle};
+use crate::messages::{attached, budget, settle, unwritten};
 use crate::suppressions::has_opted_out;
 use crate::templates::known_template;
 
@@ -116,15 +115,13 @@ impl Command for Send {
         let file = media.as_ref().map(|media| media.media_id);
         let state =
             MessageState { give_up_at, notes, pinned: is_pinned, answers, media: file, ..new };
-        let place = queue(context, &state, refused.is_none())?;
+        let place = queue(context, (&state, &content), refused.is_none())?;
         // The rest does not fail, so a refused message leaves no changes.
         sticky_sender::put(context, &state.to, used);
         credits::charge(context.core, price, context.effects);
         if let Some(event) = state.event() {
             context.effects.emit(now, event);
         }
-        let workspace = context.core.id.clone();
-        write(context, &state, &content);
         if let Some((conversation, noted)) = conversation.zip(noted) {
             let (kind, text) = (content.kind().as_str(), content.text());
             let wrote = Wrote { id: message_id, kind, text, media };
@@ -135,7 +132,7 @@ impl Command for Send {
             let status = waiter.map_or(MessageStatus::Queued, |_| MessageStatus::Failed);
             return Ok(MessageSent { message_id, status, number: Some(number) });
         }
-        let message = outbound(&workspace, &state, content);
+        let message = outbound(&context.core.id, &state, content);
         context.effects.outbound.push(HandedOver { message, place });
         if let Some(waiter) = waiter {
             context.effects.await_outcome(message_id, waiter);
@@ -144,13 +141,13 @@ impl Command for Send {
     }
 }
 
-/// Queues a message to be sent.
+/// Queues a message to be sent, and writes its records if it needs them already.
 ///
 /// If its number has a place for it, and it leaves, it is sent once this is durable. There is no
 /// commit between the two.
 fn queue(
     context: &mut Context<'_>,
-    state: &MessageState,
+    (state, content): (&MessageState, &RenderedContent),
     leaves: bool,
 ) -> Result<Option<Reservation>, Unavailable> {
     let id = state.message_id;
@@ -161,22 +158,14 @@ fn queue(
     if counts && !budget::count(context, state)? {
         place = None;
     }
-    let event = Event::MessageQueued { id, give_up_at: state.give_up_at };
+    let unwritten = unwritten::encode(context, state, content);
+    if unwritten.is_empty() {
+        unwritten::write_new(context, state, content.to_bytes());
+    }
+    let (give_up_at, claimed) = (state.give_up_at, place.is_some());
+    let event = Event::MessageQueued { id, give_up_at, claimed, unwritten };
     context.core.perform(event, context.effects);
-    if place.is_some() {
-        context.core.perform(Event::MessageClaimed { id }, context.effects);
-    }
     Ok(place)
-}
-
-/// Writes a new message: its record, its content, and its index entries.
-fn write(context: &mut Context<'_>, state: &MessageState, content: &RenderedContent) {
-    let workspace = context.core.id.clone();
-    context.put(Table::Messages, content_key(&workspace, state.message_id), content.to_bytes());
-    state.write(context);
-    for key in index::entry_keys(&workspace, state) {
-        context.put(Table::MessageIndex, key, Vec::new());
-    }
 }
 
 /// Checks the content against the rules of its kind: renders a template, and chooses the number.

@@ -20,6 +20,7 @@ use crate::messages::content::content_key;
 use crate::messages::index::By;
 use crate::messages::record::{Learned, MessageError, MessageState};
 use crate::messages::send::MessageSent;
+use crate::messages::unwritten;
 
 /// The maximum of characters of a channel's explanation that are stored.
 const DETAILS_CHARS_MAX: usize = 500;
@@ -109,6 +110,7 @@ fn learn(
     let is_named = name(context, &mut state, provider_id);
     if !state.learn(learned, at) {
         if is_named {
+            unwritten::write(context, id)?;
             state.write(context);
         }
         return Ok(to);
@@ -128,10 +130,14 @@ fn learn(
             tracing::warn!(%error, "a budget stays as it is");
         });
     }
+    // It is not handed over again, so its content is not needed.
+    if context.core.hot.messages.unwritten(id).is_some() {
+        unwritten::write_index(context, &state);
+    } else if context.core.hot.messages.contains(id) {
+        context.delete(Table::Messages, content_key(&context.core.id, id));
+    }
     if context.core.hot.messages.contains(id) {
         context.core.perform(Event::MessageSettled { id }, context.effects);
-        // It is not handed over again, so its content is not needed.
-        context.delete(Table::Messages, content_key(&context.core.id, id));
     }
     if state.status == MessageStatus::Failed {
         credits::refund(context.core, state.price, context.effects);

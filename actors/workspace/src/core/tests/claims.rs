@@ -22,7 +22,7 @@ impl Bench {
     fn message(&mut self) -> MessageId {
         self.unique += 1;
         let id = MessageId::from_parts(self.now, self.unique);
-        self.event(Event::MessageQueued { id, give_up_at: self.now.plus(HOUR) });
+        self.event(queued(id, self.now.plus(HOUR)));
         id
     }
 

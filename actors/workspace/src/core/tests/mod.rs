@@ -77,7 +77,7 @@ struct Image {
     sends: Vec<(Timestamp, RequestId)>,
     prefixes: Vec<(u16, PrefixCount)>,
     conversions: Vec<(Prefix, Conversion)>,
-    messages: Vec<(MessageId, Unsent)>,
+    messages: Vec<(MessageId, Unsent, Vec<u8>)>,
     repeats: Vec<(RequestId, Repeat)>,
     /// By request and number.
     earlier: Vec<(RequestId, Vec<OtpMessage>)>,
@@ -88,7 +88,11 @@ fn image(hot: &HotState) -> Image {
     otps.sort_unstable_by_key(|otp| otp.id);
     assert_eq!(otps.len(), hot.otps.len());
     let sends = hot.sends.iter().map(|(at, slot)| (at, hot.otps.at(slot).id)).collect();
-    let (prefixes, messages) = (hot.prefixes.all(hot.now()), hot.messages.iter().collect());
+    let with_bytes = |(id, unsent): (MessageId, Unsent)| {
+        (id, unsent, hot.messages.unwritten(id).unwrap_or_default().to_vec())
+    };
+    let messages = hot.messages.iter().map(with_bytes).collect();
+    let prefixes = hot.prefixes.all(hot.now());
     let earlier = otps.iter().map(|otp| {
         let numbers = 1..=hot.otps.earlier.newest(otp.id);
         (otp.id, numbers.map(|number| hot.otps.earlier.message(otp, number)).collect())
@@ -97,6 +101,12 @@ fn image(hot: &HotState) -> Image {
     let conversions = hot.conversions.all(hot.now());
     let repeats = hot.repeats.iter().collect();
     Image { otps, sends, prefixes, conversions, messages, repeats, earlier }
+}
+
+/// Returns the acceptance of a message that has no records.
+fn queued(id: MessageId, give_up_at: Timestamp) -> Event {
+    let unwritten = id.to_string().into_bytes().into();
+    Event::MessageQueued { id, give_up_at, claimed: false, unwritten }
 }
 
 fn phone(number: u32) -> Phone {

@@ -21,6 +21,8 @@ enum Step {
     Message(bool),
     /// The oldest message is claimed, or released.
     Claim(bool),
+    /// The records of the oldest message are written.
+    Write,
     Pass(Duration),
     Tick,
     Credits(u64),
@@ -53,6 +55,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (any::<usize>(), 0_u8..4, reported).prop_map(|(at, of, it)| Step::Report(at, of, it)),
         2 => any::<bool>().prop_map(Step::Message),
         2 => any::<bool>().prop_map(Step::Claim),
+        1 => Just(Step::Write),
         3 => millis.prop_map(|millis| Step::Pass(Duration::from_millis(millis))),
         3 => Just(Step::Tick),
         1 => (0_u64..20).prop_map(Step::Credits),
@@ -82,7 +85,7 @@ impl Bench {
             Step::Message(true) => {
                 self.unique += 1;
                 let id = MessageId::from_parts(self.now, self.unique);
-                self.event(Event::MessageQueued { id, give_up_at: self.now.plus(HOUR) });
+                self.event(queued(id, self.now.plus(HOUR)));
             }
             Step::Message(false) => {
                 let oldest = self.core.hot.messages.iter().next();
@@ -94,6 +97,10 @@ impl Bench {
                 let (asked, released) =
                     if claimed { (oldest, vec![]) } else { (Vec::new(), oldest) };
                 self.claim(&released, &asked);
+            }
+            Step::Write => {
+                let oldest = self.core.hot.messages.iter().next();
+                oldest.into_iter().for_each(|(id, _)| self.event(Event::MessageWritten { id }));
             }
             Step::Pass(duration) => self.pass(duration),
             Step::Tick => drop(self.tick()),

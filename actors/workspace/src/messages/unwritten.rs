@@ -1,0 +1,191 @@
+//! Messages without records, which the journal and the actor's memory have.
+//!
+//! Most messages have their outcome milliseconds after they were accepted. So their acceptance
+//! writes no records: the outcome writes the message's record and its entries of the index, and
+//! nothing writes the content. The records of a message that waits longer are written by the
+//! actor's beat, and before a reader looks for messages. So a reader finds every message.
+//!
+//! The bytes of such a message are the length of its record (u32, big endian), the record, and the
+//! record of its content.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use postrider_channel::Outbound;
+use postrider_domain::unavailable::{Unavailable, UnavailableReason};
+use postrider_domain::{Event, MessageId, RenderedContent};
+use postrider_store::{StoreError, Table};
+
+use crate::Workspace;
+use crate::core::command::{Command, Context, Footprint};
+use crate::core::view::unreadable;
+use crate::messages::content::{self, content_key, outbound};
+use crate::messages::index;
+use crate::messages::record::MessageState;
+
+/// The bytes above which the records of a message are written when it is accepted: the journal has
+/// it in one frame, together with others.
+const MESSAGE_BYTES_MAX: usize = 8 * 1024;
+/// The time for which a message is without records, if it has no outcome.
+const UNWRITTEN_FOR: Duration = Duration::from_secs(1);
+
+/// Returns the bytes of a message that needs no records yet; none if they must be written.
+pub(super) fn encode(
+    context: &Context<'_>,
+    state: &MessageState,
+    content: &RenderedContent,
+) -> Box<[u8]> {
+    let (state, content) = (state.encode(), content.to_bytes());
+    let bytes = [&(state.len() as u32).to_be_bytes(), &*state, &*content].concat();
+    let has_room = context.core.hot.messages.has_room_for(bytes.len());
+    if has_room && bytes.len() <= MESSAGE_BYTES_MAX { bytes.into() } else { Box::default() }
+}
+
+fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), StoreError> {
+    let parts = bytes.split_first_chunk().and_then(|(length, rest)| {
+        rest.split_at_checked(u32::from_be_bytes(*length) as usize)
+    });
+    parts.ok_or_else(|| StoreError::Damaged("a message is not what was written".into()))
+}
+
+/// Reads the bytes of a message without its content.
+///
+/// # Errors
+/// Those of [`MessageState::decode`].
+pub(super) fn decode(id: MessageId, bytes: &[u8]) -> Result<MessageState, StoreError> {
+    MessageState::decode(id, split(bytes)?.0)
+}
+
+/// Writes the records of a message that has none: the message, its content, its index entries.
+///
+/// # Errors
+/// [`Unavailable`]: its bytes cannot be read.
+pub(super) fn write(context: &mut Context<'_>, id: MessageId) -> Result<(), Unavailable> {
+    let Some(bytes) = context.core.hot.messages.unwritten(id) else { return Ok(()) };
+    let (state, content) = split(bytes).map_err(unreadable)?;
+    let content = content.to_vec();
+    let state = MessageState::decode(id, state).map_err(unreadable)?;
+    write_new(context, &state, content);
+    context.core.perform(Event::MessageWritten { id }, context.effects);
+    Ok(())
+}
+
+/// Writes the records of a message for the first time.
+pub(super) fn write_new(context: &mut Context<'_>, state: &MessageState, content: Vec<u8>) {
+    let key = content_key(&context.core.id, state.message_id);
+    context.put(Table::Messages, key, content);
+    state.write(context);
+    write_index(context, state);
+}
+
+/// Writes the entries of a message in the index.
+pub(super) fn write_index(context: &mut Context<'_>, state: &MessageState) {
+    let workspace = context.core.id.clone();
+    for key in index::entry_keys(&workspace, state) {
+        context.put(Table::MessageIndex, key, Vec::new());
+    }
+}
+
+/// Writes the records of messages that have been without them for long.
+pub(crate) fn write_old(context: &mut Context<'_>) {
+    let before = context.now().minus(UNWRITTEN_FOR);
+    for id in context.core.hot.messages.unwritten_before(before) {
+        // The error is logged, and a later beat tries it again.
+        write(context, id).ok();
+    }
+}
+
+/// Returns those of the messages that can be read without the committed records, and the others.
+///
+/// The record of a message may be written and not durable yet.
+pub(crate) fn in_memory(
+    context: &Context<'_>,
+    ids: Vec<MessageId>,
+) -> (Vec<Outbound>, Vec<MessageId>) {
+    let (mut messages, mut others) = (Vec::new(), Vec::new());
+    for id in ids {
+        match read_memory(context, id) {
+            Ok(Some(message)) => messages.push(message),
+            Ok(None) => others.push(id),
+            Err(error) => {
+                let workspace = &context.core.id;
+                tracing::error!(%workspace, message = %id, %error, "an unsent message cannot be read");
+            }
+        }
+    }
+    (messages, others)
+}
+
+fn read_memory(context: &Context<'_>, id: MessageId) -> Result<Option<Outbound>, StoreError> {
+    let workspace = &context.core.id;
+    let pending = |key: &[u8]| context.pending(Table::Messages, key);
+    let (state, content) = match context.core.hot.messages.unwritten(id) {
+        Some(bytes) => split(bytes)?,
+        None => match pending(&MessageState::key(workspace, id))
+            .zip(pending(&content_key(workspace, id)))
+        {
+            Some(both) => both,
+            None => return Ok(None),
+        },
+    };
+    let state = MessageState::decode(id, state)?;
+    Ok(Some(outbound(workspace, &state, content::decode(content)?)))
+}
+
+/// The command that writes the records of all messages, for a reader.
+struct WriteAll;
+
+impl Command for WriteAll {
+    type Answer = ();
+    type Error = Unavailable;
+
+    // The records were paid for when the messages were accepted.
+    const FOOTPRINT: Footprint = Footprint::Ends;
+
+    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
+        let after_all = context.now().plus(UNWRITTEN_FOR);
+        let ids = context.core.hot.messages.unwritten_before(after_all);
+        ids.into_iter().try_for_each(|id| write(context, id))
+    }
+}
+
+impl Workspace {
+    /// Has the records of all accepted messages written, if some may have none.
+    ///
+    /// A reader that begins afterwards finds each message that was acknowledged before. If the
+    /// workspace's state is damaged, it finds those with records.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: they cannot be written now.
+    pub(crate) async fn write_messages(&self) -> Result<(), Unavailable> {
+        if !self.slot.may_hide_messages.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match self.perform(WriteAll).await {
+            Err(Unavailable { reason: UnavailableReason::Parked(_), .. }) => Ok(()),
+            written => written,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postrider_domain::fuzz::each_fault;
+
+    use super::*;
+    use crate::messages::golden::queued;
+
+    #[test]
+    fn damaged_bytes_are_an_error() {
+        let (state, content) = (queued(), RenderedContent::Text("Hi".parse().unwrap()));
+        let record = state.encode();
+        let length = (record.len() as u32).to_be_bytes();
+        let bytes = [&length, &*record, &*content.to_bytes()].concat();
+        assert!(decode(state.message_id, &bytes).as_ref() == Ok(&state));
+        assert_eq!(content::decode(split(&bytes).unwrap().1).unwrap(), content);
+        each_fault(&bytes, |damaged| drop(decode(state.message_id, damaged)));
+        for cut in 0..4 + record.len() {
+            assert!(decode(state.message_id, &bytes[..cut]).is_err(), "{cut}");
+        }
+    }
+}
