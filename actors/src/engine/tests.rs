@@ -52,6 +52,7 @@ mod supervision;
 mod sweeps;
 mod tenure;
 mod three_engines;
+mod unwritten_messages;
 mod usage;
 mod webhooks;
 
