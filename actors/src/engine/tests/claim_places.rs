@@ -5,6 +5,7 @@
 use crate::MessageStatus;
 use postrider_channel::{AttemptOutcome, Throttle};
 use postrider_store::CrashOutcome;
+use tokio::task::JoinSet;
 
 use super::message_commands::send_message;
 use super::scripted::Rig;
@@ -52,6 +53,23 @@ async fn what_is_on_its_way_to_the_number_holds_its_place() {
     rig.settle().await;
     let places: Vec<_> = std::iter::from_fn(|| numbers.slot(number).take_place()).collect();
     assert_eq!(places.len(), 16 - 10, "they are with the channel");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_that_answers_at_once_takes_more_at_once() {
+    let (_, engine, acme, number) = super::messages::begin().await;
+    engine.admin().add_credits(&id("acme"), 1000).await.unwrap();
+    for _ in 0..10 {
+        let sends = (0..64).map(|_| {
+            let acme = acme.clone();
+            async move { super::support::messages::send(&acme, phone(1)).await }
+        });
+        let sent = sends.collect::<JoinSet<_>>().join_all().await;
+        super::messages::await_status(&acme, sent[63], MessageStatus::Sent).await;
+    }
+    let numbers = Arc::clone(&engine.shared().numbers);
+    let places: Vec<_> = std::iter::from_fn(|| numbers.slot(number).take_place()).collect();
+    assert!(places.len() > 32, "{} places", places.len());
 }
 
 #[tokio::test(start_paused = true)]
