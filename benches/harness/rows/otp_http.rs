@@ -1,7 +1,8 @@
 //! `otp_send_http` and `otp_verify_http`: the whole server, against an echo that is durable too.
 //!
 //! `otp_send_http_echo` is the same against an echo that makes nothing durable, `otp_send_http_256`
-//! the first with 256 connections. `message_send_http` sends templates in the same way.
+//! the first with 256 connections. `message_send_http` sends templates in the same way, up to the
+//! outcome of the last one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use tokio::runtime::Runtime;
 use super::durable::Durable;
 use super::{Group, echo, pending};
 use crate::client::{Client, Request, Script};
-use crate::measure::{Measured, Pair, Phones, alternate};
+use crate::cpu::CpuTime;
+use crate::measure::{Measured, Pair, Phones, Stopwatch, alternate};
 use crate::report::Row;
 use crate::scale::Scale;
 use crate::{Error, Result, setup};
@@ -74,6 +76,8 @@ const REQUEST_ID: &str = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y";
 const CODE: &str = "123456";
 /// The verifications per second for which codes are prepared in the first round.
 const FIRST_GUESS: f64 = 50_000.0;
+/// The time after which the outcomes of a round are missing.
+const SETTLED_WITHIN: Duration = Duration::from_secs(120);
 /// The messages that the sandbox retains: at least as many as a round verifies.
 const KEPT: usize = 1_000_000;
 
@@ -232,8 +236,15 @@ fn run_message(scale: &Scale) -> Result<Vec<Row>> {
     let template = r#"{"name":"spring_sale","language":"en"}"#;
     let body = format!(r#"{{"to":"+{PHONE}","type":"template","template":{template}}}"#);
     let request = Request::post("/v1/messaging/send", &servers.key, &body, &[PHONE])?;
-    let expected = (&br#"{"message_id":"msg_"#[..], &br#"{"message_id":"+4915"#[..]);
-    let pair = sends(&servers, &request, scale, expected)?;
+    let (answer, echo) = (&br#"{"message_id":"msg_"#[..], &br#"{"message_id":"+4915"#[..]);
+    let phones = Arc::new(Phones::new());
+    let drive =
+        |server, expected, time| drive_sends(server, (&request, &phones, expected), time, scale);
+    let pair = alternate(
+        scale,
+        |time| servers.settled(&phones, || drive(servers.address(), answer, time)),
+        |time| drive(servers.echo(), echo, time),
+    )?;
     servers.stop()?;
     Ok(vec![row(MESSAGE.rows[0], "messages", scale, &DURABLE_MESSAGE, pair)])
 }
@@ -246,15 +257,24 @@ fn sends(
     (answer, echo): (&'static [u8], &'static [u8]),
 ) -> Result<Pair> {
     let phones = Arc::new(Phones::new());
-    let drive = |server, expected, time| {
-        let script = || Sends::new(request, &phones, expected);
-        Client::connect(server, scale.connections)?.drive(time, script)
-    };
+    let drive =
+        |server, expected, time| drive_sends(server, (request, &phones, expected), time, scale);
     alternate(
         scale,
         |time| drive(servers.address(), answer, time),
         |time| drive(servers.echo(), echo, time),
     )
+}
+
+/// Sends a request for this time over all connections.
+fn drive_sends(
+    server: SocketAddr,
+    (request, phones, expected): (&Request, &Arc<Phones>, &'static [u8]),
+    time: Duration,
+    scale: &Scale,
+) -> Result<Measured> {
+    let script = || Sends::new(request, phones, expected);
+    Client::connect(server, scale.connections)?.drive(time, script)
 }
 
 /// A request and its code.
@@ -315,6 +335,32 @@ fn run_verify(scale: &Scale) -> Result<Vec<Row>> {
 }
 
 impl Servers {
+    /// Measures a round of messages up to the outcome of the last one.
+    ///
+    /// An outcome costs about as much as the acceptance, and may come long after it.
+    fn settled(
+        &self,
+        phones: &Phones,
+        round: impl FnOnce() -> Result<Measured>,
+    ) -> Result<Measured> {
+        let (engine, id) = (self.server.engine(), demo()?);
+        let workspace = engine.workspace(&id).ok_or("a sandbox has a workspace")?;
+        let last_event = || Ok::<_, Error>(self.runtime.block_on(workspace.last_event())?);
+        let (first_phone, first_event) = (phones.next(), last_event()?);
+        let (watch, cpu) = (Stopwatch::start(), CpuTime::now()?);
+        let measured = round()?;
+        let sent = phones.next() - first_phone - 1;
+        // `message.queued` and `message.sent`.
+        while last_event()? < first_event + 2 * sent {
+            if watch.elapsed() > SETTLED_WITHIN {
+                return Err("messages have no outcome".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let rate = sent as f64 / watch.elapsed().as_secs_f64();
+        Ok(Measured { rate, cpu_us: cpu.of_others_per_operation(sent as usize)?, ..measured })
+    }
+
     /// Sends this number of codes and reads them where the sandbox delivered them.
     fn codes(&self, wanted: usize) -> Result<Arc<Codes>> {
         let (engine, id) = (self.server.engine(), demo()?);
