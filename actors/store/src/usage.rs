@@ -138,9 +138,10 @@ pub(crate) fn changed_counts(
         if let Some(value) = value {
             delta.add(1, *table, key, end + 1, value.len() as u64);
         }
-        // A chunk of an event log is never written twice.
-        let is_new = *table == Table::Events && value.is_some();
-        if !is_new && let Some(bytes) = view.value_bytes(*table, key)? {
+        let is_new = value.is_some() && table.is_written_once();
+        if is_new {
+            debug_assert_eq!(view.value_bytes(*table, key)?, None, "{table:?} {key:?}");
+        } else if let Some(bytes) = view.value_bytes(*table, key)? {
             delta.add(-1, *table, key, end + 1, bytes);
         }
     }

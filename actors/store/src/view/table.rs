@@ -115,6 +115,13 @@ impl Table {
         !matches!(self, Self::Meta | Self::Keys | Self::Buckets | Self::Audit)
     }
 
+    /// Returns whether its records are not changed after they were written, and their keys not used
+    /// again: the keys have the sequence or the id of something new.
+    #[must_use]
+    pub const fn is_written_once(self) -> bool {
+        matches!(self, Self::Events | Self::Otps | Self::OtpIndex | Self::MessageIndex)
+    }
+
     /// Returns the table's name on disk. It must never change.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -107,10 +107,14 @@ fn learn(
     }
     // The provider's clock may be ahead of ours or behind it, and it counts in seconds.
     let at = at.max(state.last_moment()).min(context.now());
-    let is_named = name(context, &mut state, provider_id);
+    let is_named = provider_id.is_some() && state.provider_id.is_none();
+    if is_named {
+        state.provider_id = provider_id.map(Into::into);
+    }
     if !state.learn(learned, at) {
         if is_named {
             unwritten::write(context, id)?;
+            write_name(context, &state);
             state.write(context);
         }
         return Ok(to);
@@ -130,15 +134,7 @@ fn learn(
             tracing::warn!(%error, "a budget stays as it is");
         });
     }
-    // It is not handed over again, so its content is not needed.
-    if context.core.hot.messages.unwritten(id).is_some() {
-        unwritten::write_index(context, &state);
-    } else if context.core.hot.messages.contains(id) {
-        context.delete(Table::Messages, content_key(&context.core.id, id));
-    }
-    if context.core.hot.messages.contains(id) {
-        context.core.perform(Event::MessageSettled { id }, context.effects);
-    }
+    end_wait(context, &state, is_named);
     if state.status == MessageStatus::Failed {
         credits::refund(context.core, state.price, context.effects);
     }
@@ -150,13 +146,29 @@ fn learn(
     Ok(to)
 }
 
-/// Notes the channel's id of a message, if it is new.
-fn name(context: &mut Context<'_>, state: &mut MessageState, provider_id: Option<&str>) -> bool {
-    let Some(name) = provider_id.filter(|_| state.provider_id.is_none()) else { return false };
-    state.provider_id = Some(name.into());
+/// Ends the wait for an outcome, if that was awaited, and writes new entries of the index.
+fn end_wait(context: &mut Context<'_>, state: &MessageState, is_named: bool) {
+    let (id, unsent) = (state.message_id, &context.core.hot.messages);
+    let (is_unsent, is_unwritten) = (unsent.contains(id), unsent.unwritten(id).is_some());
+    if is_unwritten {
+        unwritten::write_index(context, state);
+    } else if is_named {
+        write_name(context, state);
+    }
+    if is_unsent && !is_unwritten {
+        // It is not handed over again, so its content is not needed.
+        context.delete(Table::Messages, content_key(&context.core.id, id));
+    }
+    if is_unsent {
+        context.core.perform(Event::MessageSettled { id }, context.effects);
+    }
+}
+
+/// Writes the index entry of the channel's id of a message, which has just become known.
+fn write_name(context: &mut Context<'_>, state: &MessageState) {
+    let Some(name) = &state.provider_id else { return };
     let key = By::Channel(name).key(&context.core.id, state.message_id);
     context.put(Table::MessageIndex, key, Vec::new());
-    true
 }
 
 /// Answers the sender who waits for the outcome of a message.
