@@ -22,7 +22,7 @@ use crate::core::otp::{day_counts, delivery};
 use crate::core::portfolio::Portfolios;
 use crate::core::records::Profile;
 use crate::core::senders::pool::Pool;
-use crate::core::view::{Pending, RecentChanges, RecordView};
+use crate::core::view::{DecodedRecords, Pending, RecentChanges, RecordView};
 use crate::core::{Core, records, unsent};
 use crate::mailbox::output_gate::{Carry, OutputGate, PendingReply};
 use crate::mailbox::slot::Slot;
@@ -73,6 +73,8 @@ pub struct WorkspaceState {
     pub(crate) recent: RecentChanges,
     /// The number of records that the running command has read.
     reads: Cell<usize>,
+    /// Records that are decoded once.
+    decoded: DecodedRecords,
     /// The sweep of records with a limited retention.
     pub(crate) sweeping: Sweeping,
     /// The callers that wait for outcomes of messages.
@@ -128,6 +130,7 @@ impl WorkspaceState {
             pending: Pending::default(),
             recent: slot.reading_ahead.restart(),
             reads: Cell::new(0),
+            decoded: DecodedRecords::default(),
             sweeping: Sweeping::new(sweeps),
             waiters: Waiters::default(),
             unrecorded: Vec::new(),
@@ -194,6 +197,7 @@ impl WorkspaceState {
         };
         self.hold(group);
         self.sweeping.changed(&self.core.id, &self.effects.changes);
+        self.decoded.submitted(&self.effects.changes);
         self.pending.submitted(group, &mut self.effects.changes);
         self.effects.clear();
         Ok(())
@@ -386,6 +390,7 @@ impl WorkspaceState {
                 pending: &self.pending,
                 recent: &self.recent,
                 reads: &self.reads,
+                decoded: &self.decoded,
             },
             ahead: None,
             effects: &mut self.effects,

@@ -329,7 +329,7 @@ impl Command for CreateBroadcast {
         let record = Record {
             id,
             name: new.name,
-            template: TemplateName { name: row.name, language: row.language },
+            template: TemplateName { name: row.name.clone(), language: row.language.clone() },
             category,
             policy: new.policy,
             status,

@@ -82,7 +82,7 @@ impl Command for QuoteBroadcast {
         let parameters = Samples::of(&self.components, fits);
         let sender = Sender::of(context, &row, &self.from, &parameters)?;
         let Sender { numbers, definition, category, .. } = sender;
-        let template = Template { components: definition, ..row };
+        let template = Template { components: definition, ..Template::clone(&row) };
         Ok(Quote {
             price: context.core.rules.prices.template(category),
             template,

@@ -144,6 +144,29 @@ impl Context<'_> {
         value.map(|json| codec::decode(&json).map_err(unreadable)).transpose()
     }
 
+    /// Returns a record of [`Table::Templates`], whose decoded form is kept in memory.
+    ///
+    /// # Errors
+    /// Those of [`get_json`](Self::get_json).
+    pub(crate) fn get_template<T: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+        key: &[u8],
+    ) -> Result<Option<Arc<T>>, Unavailable> {
+        let table = Table::Templates;
+        if self.is_pending(table, key) {
+            return Ok(self.get_json(table, key)?.map(Arc::new));
+        }
+        let known = self.records.decoded.get(key);
+        if known.is_some() {
+            return Ok(known);
+        }
+        let found = self.get_json(table, key)?.map(Arc::new);
+        if let Some(found) = &found {
+            self.records.decoded.set(key, Arc::clone(found));
+        }
+        Ok(found)
+    }
+
     /// Visits the committed records whose key starts with `prefix`, from the smallest key up.
     /// Changes on their way are not among them.
     ///

@@ -209,7 +209,11 @@ mod tests {
         let id = |seconds| MessageId::from_parts(at(seconds), 0);
         let mut unsent = UnsentMessages::default();
         for seconds in [90, 500] {
-            unsent.insert(id(seconds), Unsent { give_up_at: at(seconds + 30), claimed: false }, &[]);
+            unsent.insert(
+                id(seconds),
+                Unsent { give_up_at: at(seconds + 30), claimed: false },
+                &[],
+            );
         }
         for _ in 0..2 {
             unsent.rebase(at(100));

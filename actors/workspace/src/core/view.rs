@@ -5,7 +5,8 @@
 //! It sees its pending changes before, and it remembers the keys of durable ones while somebody
 //! reads. Without that memory no record read ahead counts, and the actor reads itself.
 
-use std::cell::Cell;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -122,6 +123,7 @@ pub(crate) struct RecordView<'a> {
     pub(crate) recent: &'a RecentChanges,
     /// Counts the records that the command reads from the store.
     pub(crate) reads: &'a Cell<usize>,
+    pub(crate) decoded: &'a DecodedRecords,
 }
 
 impl RecordView<'_> {
@@ -147,6 +149,37 @@ impl RecordView<'_> {
 pub fn unreadable(error: StoreError) -> Unavailable {
     tracing::error!(%error, "a record cannot be read");
     Unavailable::because(UnavailableReason::Storage)
+}
+
+/// The most decoded records that a workspace has in memory.
+const DECODED_MAX: usize = 64;
+
+/// Committed records of [`Table::Templates`] in their decoded form: most messages use the same few.
+///
+/// The actor is the only writer of its records. It empties this when it submits a change of one.
+#[derive(Debug, Default)]
+pub(crate) struct DecodedRecords(RefCell<HashMap<Vec<u8>, Arc<dyn Any + Send + Sync>>>);
+
+impl DecodedRecords {
+    /// Returns a record; `None` if it is not here.
+    pub(crate) fn get<T: Send + Sync + 'static>(&self, key: &[u8]) -> Option<Arc<T>> {
+        Arc::clone(self.0.borrow().get(key)?).downcast().ok()
+    }
+
+    pub(crate) fn set<T: Send + Sync + 'static>(&self, key: &[u8], record: Arc<T>) {
+        let mut records = self.0.borrow_mut();
+        if records.len() >= DECODED_MAX {
+            records.clear();
+        }
+        records.insert(key.to_vec(), record);
+    }
+
+    /// Forgets all if one of them changes.
+    pub(crate) fn submitted(&mut self, changes: &RecordChanges) {
+        if changes.tables.contains_key(&Table::Templates) {
+            self.0.get_mut().clear();
+        }
+    }
 }
 
 /// The maximum of keys that are remembered of a workspace.

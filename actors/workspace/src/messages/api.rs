@@ -114,12 +114,11 @@ impl Workspace {
     /// one.
     pub async fn message(&self, id: MessageId) -> Result<Option<MessageState>, Unavailable> {
         let written = self.write_messages().await;
-        let found = self.read(move |store, workspace| {
-            match MessageState::read(store, workspace, id)? {
+        let found =
+            self.read(move |store, workspace| match MessageState::read(store, workspace, id)? {
                 Some(state) => Ok(Some(state)),
                 None => broadcasts::message(store, workspace, id),
-            }
-        });
+            });
         match found.await? {
             Some(state) => Ok(Some(state)),
             // It may be one of those that could not be written.

@@ -42,9 +42,9 @@ pub(super) fn encode(
 }
 
 fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), StoreError> {
-    let parts = bytes.split_first_chunk().and_then(|(length, rest)| {
-        rest.split_at_checked(u32::from_be_bytes(*length) as usize)
-    });
+    let parts = bytes
+        .split_first_chunk()
+        .and_then(|(length, rest)| rest.split_at_checked(u32::from_be_bytes(*length) as usize));
     parts.ok_or_else(|| StoreError::Damaged("a message is not what was written".into()))
 }
 

@@ -159,10 +159,7 @@ pub fn find_template(
     name: &str,
     language: &str,
 ) -> Result<Option<Template>, Unavailable> {
-    if !may_be_template(name, language) {
-        return Ok(None);
-    }
-    context.get_json(Table::Templates, &key(&context.core.id, name, language))
+    Ok(shared_template(context, name, language)?.map(Arc::unwrap_or_clone))
 }
 
 /// Returns the template with that name and language, whichever account has it.
@@ -173,8 +170,19 @@ pub fn known_template(
     context: &Context<'_>,
     name: &str,
     language: &str,
-) -> Result<Template, UseTemplateError> {
-    find_template(context, name, language)?.ok_or(UseTemplateError::NoSuchTemplate)
+) -> Result<Arc<Template>, UseTemplateError> {
+    shared_template(context, name, language)?.ok_or(UseTemplateError::NoSuchTemplate)
+}
+
+fn shared_template(
+    context: &Context<'_>,
+    name: &str,
+    language: &str,
+) -> Result<Option<Arc<Template>>, Unavailable> {
+    if !may_be_template(name, language) {
+        return Ok(None);
+    }
+    context.get_template(&key(&context.core.id, name, language))
 }
 
 /// Writes a template, and updates the one for one-time passwords in memory.

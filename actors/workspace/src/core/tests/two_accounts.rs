@@ -18,7 +18,7 @@ use crate::core::otp::types::SendMore;
 use crate::core::portfolio::Portfolios;
 use crate::core::senders::pool::Pool;
 use crate::core::senders::takeover;
-use crate::core::view::{Pending, RecordView};
+use crate::core::view::{DecodedRecords, Pending, RecordView};
 use crate::otp;
 use crate::templates::{ChannelFacts, OfAccount, Template};
 
@@ -164,8 +164,13 @@ fn with_context(
     const KEY: &[u8] = b"acme\0otp_code\0en";
     let (store, recent, reads) = (MemoryStore::new(), Default::default(), Cell::new(0));
     let portfolios = Portfolios::new(&MasterKeys::single([7; 32]));
-    let records =
-        RecordView { store: &store, pending: &Pending::default(), recent: &recent, reads: &reads };
+    let records = RecordView {
+        store: &store,
+        pending: &Pending::default(),
+        recent: &recent,
+        reads: &reads,
+        decoded: &DecodedRecords::default(),
+    };
     bench.core.observe(bench.now);
     let mut context = Context {
         core: &mut bench.core,
