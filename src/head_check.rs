@@ -10,6 +10,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The bytes of a line that are stored: a `Content-Length` of 20 digits fits.
@@ -163,12 +164,11 @@ impl HeadScan {
 
     /// Reads up to the end of the line, or all bytes if it does not end in them.
     fn read_line(&mut self, bytes: &mut [u8]) -> usize {
-        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let end = memchr(b'\n', bytes);
         let line = &bytes[..end.unwrap_or(bytes.len())];
         let kept = self.line_length.min(LINE_BYTES_MAX);
-        for (place, byte) in self.line[kept..].iter_mut().zip(line) {
-            *place = *byte;
-        }
+        let stored = line.len().min(LINE_BYTES_MAX - kept);
+        self.line[kept..kept + stored].copy_from_slice(&line[..stored]);
         self.line_length = self.line_length.saturating_add(line.len());
         self.last = line.last().copied().unwrap_or(self.last);
         let Some(end) = end else { return bytes.len() };

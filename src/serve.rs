@@ -243,12 +243,12 @@ impl<A: Answers> ConnectedClient<A> {
     }
 
     /// Answers one request. A place of the reserve serves a single request.
-    async fn answer(
+    fn answer<'a>(
         &self,
         request: Request<Incoming>,
-        timer: &LazyTimer,
-        pause: &RefusalPause,
-    ) -> Result<Response<Body>, Infallible> {
+        timer: &'a LazyTimer,
+        pause: &'a RefusalPause,
+    ) -> impl Future<Output = Result<Response<Body>, Infallible>> + use<'a, A> {
         let mut request = request.map(Body::new);
         let extensions = request.extensions_mut();
         extensions.insert(Peer(self.peer));
@@ -258,14 +258,18 @@ impl<A: Answers> ConnectedClient<A> {
         if is_reserved {
             extensions.insert(InReserve);
         }
-        let mut response = self.app.answer(request).await;
-        if response.extensions().get::<Overloaded>().is_some() {
-            pause.wait(timer).await;
+        let answering = self.app.answer(request);
+        async move {
+            let mut response = answering.await;
+            if response.extensions().get::<Overloaded>().is_some() {
+                Box::pin(pause.wait(timer)).await;
+            }
+            if is_reserved {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
+            Ok(response)
         }
-        if is_reserved {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        Ok(response)
     }
 }
 

@@ -49,7 +49,7 @@ impl Operator<'_> {
         let mut headers = request.headers().clone();
         // The log and the answer show the same id.
         let id = self.0.shards.answers.id_of(&headers);
-        headers.insert(request_id::HEADER, id.into_header());
+        headers.insert(request_id::HEADER, id.header());
         let Some(operation) = operation(request.uri().path()) else {
             let error = ApiError::not_found("there is no such route, node or shard");
             return self.0.shards.answers.refuse(&headers, error.closing_with_body());

@@ -25,7 +25,7 @@ impl OwnAnswers {
     /// Makes a response of a reply, with the id of its request.
     pub(super) fn give(&self, headers: &HeaderMap, mut reply: Reply) -> Response<Body> {
         let id = request_id::RequestId::of(headers, &self.clock);
-        reply.header(request_id::HEADER, id.into_header());
+        reply.header(request_id::HEADER, id.header());
         reply.into_response()
     }
 
@@ -33,7 +33,7 @@ impl OwnAnswers {
     pub(super) fn refuse(&self, headers: &HeaderMap, error: ApiError) -> Response<Body> {
         let id = request_id::RequestId::of(headers, &self.clock);
         let mut reply = error.into_reply(id.as_str(), &self.help);
-        reply.header(request_id::HEADER, id.into_header());
+        reply.header(request_id::HEADER, id.header());
         reply.into_response()
     }
 

@@ -287,9 +287,9 @@ impl Unrouted {
 
     async fn refuse<G: Guard>(self, guard: G, request: Request) -> Response<Body> {
         let Self { edge, meter, error, .. } = self;
-        let stage = Stage { meter, guard, takes: BodyKind::NoBody };
-        let refuses = Arc::new(move |_| -> AnswerFuture { Box::pin(async move { Err(error()) }) });
-        stage.run(edge, request, refuses).await
+        let handler = Arc::new(move |_| -> AnswerFuture { Box::pin(async move { Err(error()) }) });
+        let stage = Stage { meter, guard, takes: BodyKind::NoBody, handler };
+        Arc::new(stage).answer(edge, request).await
     }
 }
 

@@ -56,7 +56,7 @@ impl Inner {
             // The connection is not needed any more once the engine has started.
             error.closing().into_reply(id.as_str(), &self.help)
         };
-        reply.header(request_id::HEADER, id.into_header());
+        reply.header(request_id::HEADER, id.header());
         reply.into_response()
     }
 }

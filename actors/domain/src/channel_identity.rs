@@ -118,7 +118,7 @@ impl PartyId {
     pub fn key_text(&self) -> String {
         match self {
             Self::Phone(phone) => phone.canonical().to_string(),
-            Self::User(id) => id.to_string(),
+            Self::User(id) => id.as_str().to_owned(),
         }
     }
 }

@@ -221,7 +221,8 @@ impl RenderedContent {
                 StoredContent::Object { kind: *kind, object, text, media: *media }
             }
         };
-        let mut bytes = vec![VERSION];
+        let mut bytes = Vec::with_capacity(256);
+        bytes.push(VERSION);
         crate::event::encode(&stored, &mut bytes);
         bytes
     }

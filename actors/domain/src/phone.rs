@@ -125,7 +125,8 @@ impl FromStr for Phone {
 
 impl fmt::Display for Phone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "+{}", self.0)
+        f.write_str("+")?;
+        f.write_str(itoa::Buffer::new().format(self.0))
     }
 }
 

@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use postrider_domain::Timestamp;
@@ -88,14 +88,29 @@ impl Drop for Timer {
 /// it fires, it is armed again for the deadline that holds then. A request arms none. Clones are
 /// the same timer.
 #[derive(Debug, Clone, Default)]
-pub struct LazyTimer(Arc<Mutex<Option<Pin<Box<Sleep>>>>>);
+pub struct LazyTimer(Arc<Mutex<Option<Armed>>>);
+
+/// A timer that runs, and the task that it wakes.
+#[derive(Debug)]
+struct Armed {
+    timer: Pin<Box<Sleep>>,
+    /// `None` until it was polled.
+    wakes: Option<Waker>,
+}
 
 impl LazyTimer {
     /// Returns `Ready` once `deadline` has passed. Only the task of the connection may poll it.
     pub fn poll(&self, context: &mut Context<'_>, deadline: Instant) -> Poll<()> {
         // No code panics while the lock is held, so the timer is whole.
         let mut armed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let timer = armed.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        let Armed { timer, wakes } = armed
+            .get_or_insert_with(|| Armed { timer: Box::pin(sleep_until(deadline)), wakes: None });
+        // It was polled by this task, and has not fired: it will wake the task in time.
+        let is_waiting = wakes.as_ref().is_some_and(|it| it.will_wake(context.waker()));
+        if is_waiting && timer.deadline() <= deadline && !timer.is_elapsed() {
+            return Poll::Pending;
+        }
+        *wakes = Some(context.waker().clone());
         if timer.deadline() > deadline {
             timer.as_mut().reset(deadline);
         }
@@ -238,7 +253,7 @@ mod tests {
             let work = tokio::time::sleep(Duration::from_secs(1));
             assert_eq!(timer.within(Duration::from_secs(30), work).await, Some(()));
         }
-        let armed = timer.0.lock().unwrap().as_ref().map(|it| it.deadline());
+        let armed = timer.0.lock().unwrap().as_ref().map(|it| it.timer.deadline());
         let first = deadline_in(Duration::ZERO) - Duration::from_secs(20) + Duration::from_secs(30);
         let off = armed.unwrap().max(first) - armed.unwrap().min(first);
         assert!(off < Duration::from_millis(50), "{off:?}");

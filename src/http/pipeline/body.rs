@@ -1,6 +1,7 @@
 //! Reads request bodies within limits of size and time, and until the server shuts down.
 
-use std::future::Future;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::Body as _;
+use hyper::body::{Body as _, Frame};
 use tokio::sync::watch;
 
 use super::body_budget::BodyLease;
@@ -57,23 +58,35 @@ pub(crate) async fn read_raw(
     if body.size_hint().lower() > max as u64 {
         return Err(too_large(max));
     }
-    let mut whole = std::pin::pin!(collect(body, max, lease));
-    // Most bodies arrive together with the head, and then no timer is created.
-    if let Poll::Ready(read) = std::future::poll_fn(|it| Poll::Ready(whole.as_mut().poll(it))).await
-    {
-        return read;
-    }
-    tokio::select! {
-        biased;
-        read = tokio::time::timeout(deadline.timeout, whole) => read.unwrap_or_else(|_| {
-            Err(ApiError::new(Code::RequestTimeout, "the body did not arrive in time"))
-        }),
-        () = deadline.drain.begun() => Err(ApiError::new(
-            Code::ServiceUnavailable,
-            "the server stops; nothing was done",
-        )
-        .because("draining")),
-    }
+    // Most bodies arrive in one piece together with the head, and need neither a timer nor a lease.
+    let first = poll_fn(|it| Poll::Ready(Pin::new(&mut *body).poll_frame(it))).await;
+    let first = match first {
+        Poll::Ready(None) => return Ok(Bytes::new()),
+        Poll::Ready(Some(frame)) => Some(frame.map_err(|_| cut_short())?),
+        Poll::Pending => None,
+    };
+    let first = match first.map(Frame::into_data) {
+        Some(Ok(data)) if data.len() > max => return Err(too_large(max)),
+        Some(Ok(data)) if body.is_end_stream() => return Ok(data),
+        Some(Ok(data)) => Some(data),
+        // Trailers, or nothing yet.
+        Some(Err(_)) | None => None,
+    };
+    Box::pin(async move {
+        let rest = collect(first, body, max, lease);
+        tokio::select! {
+            biased;
+            read = tokio::time::timeout(deadline.timeout, rest) => read.unwrap_or_else(|_| {
+                Err(ApiError::new(Code::RequestTimeout, "the body did not arrive in time"))
+            }),
+            () = deadline.drain.begun() => Err(ApiError::new(
+                Code::ServiceUnavailable,
+                "the server stops; nothing was done",
+            )
+            .because("draining")),
+        }
+    })
+    .await
 }
 
 /// Reads and discards a body that no handler needs, so that the client has sent everything when the
@@ -84,7 +97,7 @@ pub(crate) async fn discard(headers: &HeaderMap, body: &mut Body, deadline: Read
         || headers.contains_key(header::EXPECT)
         || announced > DISCARD_BYTES_MAX as u64;
     if !skip {
-        read_away(body, deadline).await;
+        Box::pin(read_away(body, deadline)).await;
     }
 }
 
@@ -118,17 +131,31 @@ async fn read_away(body: &mut Body, deadline: ReadDeadline<'_>) {
     }
 }
 
-async fn collect(body: &mut Body, max: usize, lease: &mut BodyLease) -> Result<Bytes, ApiError> {
+/// Collects a body of which `first` was received. `lease` grows by what comes.
+async fn collect(
+    first: Option<Bytes>,
+    body: &mut Body,
+    max: usize,
+    lease: &mut BodyLease,
+) -> Result<Bytes, ApiError> {
     // A body in one frame, as nearly all are, is not copied. For several frames the announced
     // length is reserved at once, because a growing buffer holds much of the body twice.
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(max).min(max);
     let mut whole = Bytes::new();
     let mut joined = BytesMut::new();
     let mut length = 0;
-    while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|_| ApiError::invalid("the body ended before it was complete"))?;
-        let Ok(data) = frame.into_data() else { continue };
+    let mut first = first;
+    loop {
+        let data = match first.take() {
+            Some(data) => data,
+            None => match body.frame().await {
+                None => break,
+                Some(frame) => match frame.map_err(|_| cut_short())?.into_data() {
+                    Ok(data) => data,
+                    Err(_) => continue,
+                },
+            },
+        };
         length += data.len();
         if length > max {
             return Err(too_large(max));
@@ -152,6 +179,10 @@ async fn collect(body: &mut Body, max: usize, lease: &mut BodyLease) -> Result<B
         }
     }
     Ok(if joined.is_empty() { whole } else { joined.freeze() })
+}
+
+fn cut_short() -> ApiError {
+    ApiError::invalid("the body ended before it was complete")
 }
 
 fn too_large(max: usize) -> ApiError {

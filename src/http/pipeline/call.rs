@@ -37,8 +37,11 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// The maximum time that a client may wait for an outcome, in seconds.
 const WAIT_SECONDS_MAX: u64 = 30;
 
-/// An admitted request with its body, as handlers get it.
-pub(crate) struct Call<C> {
+/// An admitted request with its body, as handlers get it: the one place of its data, whoever holds it.
+pub(crate) type Call<C> = Box<AdmittedCall<C>>;
+
+/// The data of a [`Call`].
+pub(crate) struct AdmittedCall<C> {
     /// The shared state of all routes.
     pub(crate) edge: Arc<Edge>,
     /// The caller that the guard admitted.
@@ -51,10 +54,10 @@ pub(crate) struct Call<C> {
     /// The uploaded file, if the body is one.
     pub(super) media: Option<Spooled>,
     /// Counts the body's bytes while this lives.
-    pub(super) _lease: BodyLease,
+    pub(super) lease: BodyLease,
 }
 
-impl<C> Call<C> {
+impl<C> AdmittedCall<C> {
     /// Parses the body as a JSON object of the operation's fields.
     pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
         let operation = || self.edge.fields.of_body(self.meter.route(), self.meter.method());
@@ -214,7 +217,7 @@ impl<C> Call<C> {
     }
 }
 
-impl Call<Principal> {
+impl AdmittedCall<Principal> {
     /// Checks and records a reading of all rows of a kind in one answer. A person must have signed
     /// in recently. The reading is added to the audit log.
     pub(crate) async fn reads_all(&self, reading: ReadingKind) -> Result<(), ApiError> {

@@ -62,12 +62,12 @@ impl RequestId {
         }
     }
 
-    pub(crate) fn into_header(self) -> HeaderValue {
-        match self.0 {
+    pub(crate) fn header(&self) -> HeaderValue {
+        match &self.0 {
             // Letters, digits and `_` are always a valid header value.
-            Text::Own(text) => HeaderValue::from_maybe_shared(Bytes::copy_from_slice(&text))
+            Text::Own(text) => HeaderValue::from_maybe_shared(Bytes::copy_from_slice(text))
                 .unwrap_or_else(|_| HeaderValue::from_static("req_")),
-            Text::Theirs(text) => text,
+            Text::Theirs(text) => text.clone(),
         }
     }
 }

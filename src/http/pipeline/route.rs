@@ -89,17 +89,17 @@ impl FixedRoutes {
     }
 
     /// Returns the route for the request, if it is one of these.
-    pub(crate) fn find(&self, request: &Request) -> Option<&dyn FixedRoute> {
+    pub(crate) fn find(&self, request: &Request) -> Option<Arc<dyn FixedRoute>> {
         let routes = self.0.get(request.uri().path())?;
         let (_, route) = routes.iter().find(|(method, _)| method == request.method())?;
-        Some(route.as_ref())
+        Some(Arc::clone(route))
     }
 }
 
 /// A route that is called without axum's router.
 pub(crate) trait FixedRoute: Send + Sync {
     /// Answers a request.
-    fn answer(&self, request: Request, edge: Arc<Edge>) -> ResponseFuture;
+    fn answer(self: Arc<Self>, request: Request, edge: Arc<Edge>) -> ResponseFuture;
 }
 
 /// An operation with its route and its part of the document.
@@ -193,13 +193,13 @@ impl Declaration {
         for method in &methods {
             let meter = RouteMeter::new(&path, method_name(method));
             let takes = takes.unwrap_or_else(|| default_takes(method));
-            let stage = Stage { meter, guard: guard.clone(), takes };
-            let mounted = MountedRoute { stage, handler: Arc::clone(&handler) };
+            let handler = Arc::clone(&handler);
+            let stage = Arc::new(Stage { meter, guard: guard.clone(), takes, handler });
             if let (Some(method), false) = (method_of(method), path.contains('{')) {
-                let mounted: Arc<dyn FixedRoute> = Arc::new(mounted.clone());
-                fixed.push((path.clone(), method, mounted));
+                let stage: Arc<dyn FixedRoute> = Arc::<Stage<G>>::clone(&stage);
+                fixed.push((path.clone(), method, stage));
             }
-            router = router.on(method.to_method_filter(), mounted);
+            router = router.on(method.to_method_filter(), MountedRoute(stage));
         }
         let mut paths = Paths::new();
         paths.add_path_operation(path, methods, operation);
@@ -214,8 +214,9 @@ where
     H: Fn(Call<G::Caller>) -> F + Send + Sync + 'static,
     F: Future<Output = Answer> + Send + 'static,
 {
-    let stage = Stage { meter: RouteMeter::new(path, "GET"), guard, takes: BodyKind::NoBody };
-    get(MountedRoute { stage, handler: Arc::new(move |call| Box::pin(handler(call))) })
+    let meter = RouteMeter::new(path, "GET");
+    let handler: AnyHandler<G::Caller> = Arc::new(move |call| Box::pin(handler(call)));
+    get(MountedRoute(Arc::new(Stage { meter, guard, takes: BodyKind::NoBody, handler })))
 }
 
 /// Returns the default way to read the body of a method.
@@ -252,14 +253,11 @@ const fn method_of(method: &HttpMethod) -> Option<Method> {
 
 /// A route that axum calls. It implements [`Handler`] itself: with a closure that takes axum's
 /// `State`, axum would split and rebuild every request.
-struct MountedRoute<G: Guard> {
-    stage: Stage<G>,
-    handler: AnyHandler<G::Caller>,
-}
+struct MountedRoute<G: Guard>(Arc<Stage<G>>);
 
 impl<G: Guard> Clone for MountedRoute<G> {
     fn clone(&self) -> Self {
-        Self { stage: self.stage.clone(), handler: Arc::clone(&self.handler) }
+        Self(Arc::clone(&self.0))
     }
 }
 
@@ -267,12 +265,12 @@ impl<G: Guard> Handler<(), Arc<Edge>> for MountedRoute<G> {
     type Future = ResponseFuture;
 
     fn call(self, request: Request, edge: Arc<Edge>) -> Self::Future {
-        Box::pin(self.stage.run(edge, request, self.handler))
+        self.0.answer(edge, request)
     }
 }
 
-impl<G: Guard> FixedRoute for MountedRoute<G> {
-    fn answer(&self, request: Request, edge: Arc<Edge>) -> ResponseFuture {
-        self.clone().call(request, edge)
+impl<G: Guard> FixedRoute for Stage<G> {
+    fn answer(self: Arc<Self>, request: Request, edge: Arc<Edge>) -> ResponseFuture {
+        Self::answer(self, edge, request)
     }
 }

@@ -9,23 +9,23 @@ use axum::http::header::DATE;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use hyper::body::Body as _;
-use postrider_actors::BoxFuture;
 use postrider_actors::clock::Stopwatch;
 use postrider_actors::domain::WorkspaceId;
 use postrider_actors::trace::{self, Span};
+use postrider_actors::{BoxFuture, BucketState};
 
 use super::accounting::RequestAccount;
 use super::administrator::administrator;
 use super::arrival::Arrival;
 use super::auth::Guard;
 use super::body::ReadDeadline;
-use super::body_budget::BodyLease;
-use super::call::Call;
+use super::call::{AdmittedCall, Call};
 use super::client::{ConnectionTimer, Overloaded};
 use super::compressed::{accepts_gzip, compress};
 use super::error::{ApiError, Code, ConnectionFate, catch_unwind};
 use super::origin::{Identity, RequestOrigin};
 use super::reply::Reply;
+use super::route::ResponseFuture;
 use super::{accounting, body, headers, request_id, spool};
 use crate::http::edge::Edge;
 use crate::metrics::RouteMeter;
@@ -77,48 +77,83 @@ impl BodySize {
     }
 }
 
-/// The settings of one route: its meter, its guard, and its way to read bodies.
-#[derive(Clone)]
-pub(crate) struct Stage<G> {
+/// One route: its meter, its guard, its way to read bodies, and its handler.
+pub(crate) struct Stage<G: Guard> {
     pub(crate) meter: RouteMeter,
     pub(crate) guard: G,
     pub(crate) takes: BodyKind,
+    pub(crate) handler: AnyHandler<G::Caller>,
 }
 
 impl<G: Guard> Stage<G> {
     /// Answers a request.
-    pub(crate) async fn run(
-        self,
-        edge: Arc<Edge>,
-        request: Request,
-        handler: AnyHandler<G::Caller>,
-    ) -> Response<Body> {
+    ///
+    /// The request is admitted before the future is made, which so has no room for that. Ways that
+    /// are seldom taken are boxed where they begin.
+    pub(crate) fn answer(self: Arc<Self>, edge: Arc<Edge>, request: Request) -> ResponseFuture {
         let watch = Stopwatch::start();
-        let Self { meter, guard, takes } = self;
         let (mut parts, mut body) = request.into_parts();
         let timer = parts.extensions.remove().map(|ConnectionTimer(timer)| timer);
-        let arrival = Arrival::of(&edge, &parts, &guard, meter.route());
+        let arrival = Arrival::of(&edge, &parts, &self.guard, self.meter.route());
         let Arrival { origin, named, workspace, bucket, caller } = arrival;
-        let span = accounting::begin_span(&edge, &meter, &parts, &origin.identity);
+        let span =
+            accounting::begin_span(&edge, &self.meter, &parts, &origin.identity).map(Box::new);
         let compresses = origin.identity.session().is_some() && accepts_gzip(&parts.headers);
-        let caller = caller.map(|(caller, lease)| (caller, origin.clone(), lease));
-        let received = receive(&edge, &meter, workspace.as_ref(), caller, parts, &mut body, takes);
-        let answer = match received.await {
-            Ok(call) => {
-                let wait = edge.options.handler_timeout;
-                let handling = catch_unwind(handler(call));
-                let handling = trace::within(span.as_ref().map(Span::context), handling);
-                let handled = timer.unwrap_or_default().within(wait, handling).await;
-                handled.unwrap_or_else(|| Err(timed_out()))
-            }
-            Err(error) => Err(error),
+        let admitted = match caller {
+            Ok((caller, lease)) => Ok(Box::new(AdmittedCall {
+                edge: Arc::clone(&edge),
+                caller,
+                origin: origin.clone(),
+                meter: self.meter.clone(),
+                parts,
+                body: Bytes::new(),
+                media: None,
+                lease,
+            })),
+            Err(error) => Err(Box::new((error, parts))),
         };
+        let mut exchange = Exchange { watch, origin, named, workspace, bucket, span };
+        Box::pin(async move {
+            let answer = match receive(&edge, self.takes, admitted, &exchange, &mut body).await {
+                Ok(call) => {
+                    let context = exchange.span.as_deref().map(Span::context);
+                    let handling = trace::within(context, catch_unwind((self.handler)(call)));
+                    let timer = timer.unwrap_or_default();
+                    let handled = timer.within(edge.options.handler_timeout, handling).await;
+                    handled.unwrap_or_else(|| Err(timed_out()))
+                }
+                Err(error) => Err(error),
+            };
+            let response = exchange.end(&edge, &self.meter, answer);
+            // Programs are near, and call more often than people.
+            if compresses { Box::pin(compress(response)).await } else { response }
+        })
+    }
+}
+
+/// The data of a request that outlives its handler.
+struct Exchange {
+    watch: Stopwatch,
+    origin: RequestOrigin,
+    /// The workspace that an administrative path names.
+    named: Option<Box<str>>,
+    /// The workspace that the caller calls in.
+    workspace: Option<WorkspaceId>,
+    /// The rate limit bucket that the request was counted in.
+    bucket: Option<BucketState>,
+    span: Option<Box<Span>>,
+}
+
+impl Exchange {
+    /// Records the answer, and adds the headers that all answers have.
+    fn end(&mut self, edge: &Edge, meter: &RouteMeter, answer: Answer) -> Response<Body> {
+        let origin = &self.origin;
         let account = RequestAccount {
-            edge: &edge,
-            meter: &meter,
-            origin: &origin,
-            named: named.as_deref(),
-            workspace: workspace.as_ref(),
+            edge,
+            meter,
+            origin,
+            named: self.named.as_deref(),
+            workspace: self.workspace.as_ref(),
         };
         if let Err(error) = &answer {
             account.count_refusal(error);
@@ -127,77 +162,74 @@ impl<G: Guard> Stage<G> {
         let cause = answer.as_ref().err().map(ApiError::cause);
         let id = origin.request_id.as_str();
         let mut reply = answer.unwrap_or_else(|error| error.into_reply(id, &edge.help));
-        accounting::end_span(span, &origin, reply.status());
+        accounting::end_span(self.span.take().map(|span| *span), origin, reply.status());
         let now = edge.engine.clock().now();
-        account.record((reply.status(), cause), watch.elapsed(), now);
-        reply.header(request_id::HEADER, origin.request_id.into_header());
+        account.record((reply.status(), cause), self.watch.elapsed(), now);
+        reply.header(request_id::HEADER, origin.request_id.header());
         reply.header(DATE, edge.date.at(edge.engine.clock().real()));
         let mut response = reply.into_response();
         if is_overload {
             response.extensions_mut().insert(Overloaded);
         }
         headers::add_page_headers(response.headers_mut(), meter.route(), &edge.options.dashboard);
-        if let Some(bucket) = bucket {
+        if let Some(bucket) = self.bucket {
             headers::add_rate_limit_headers(response.headers_mut(), bucket, now);
         }
-        // Programs are near, and call more often than people.
-        if compresses { compress(response).await } else { response }
+        response
     }
 }
 
-/// Reads the body, or treats its rest as the refusal demands.
+/// Reads the body of an admitted call, or treats the rest of a refused one as the refusal demands.
 async fn receive<C>(
-    edge: &Arc<Edge>,
-    meter: &RouteMeter,
-    workspace: Option<&WorkspaceId>,
-    caller: Result<(C, RequestOrigin, BodyLease), ApiError>,
-    parts: Parts,
-    body: &mut Body,
+    edge: &Edge,
     takes: BodyKind,
+    admitted: Result<Call<C>, Box<(ApiError, Parts)>>,
+    exchange: &Exchange,
+    body: &mut Body,
 ) -> Result<Call<C>, ApiError> {
     let deadline = ReadDeadline { timeout: edge.options.body_timeout, drain: &edge.options.drain };
-    let received = match caller {
-        Ok((caller, origin, mut lease)) => {
-            let mut media = None;
-            let bytes = match takes {
-                BodyKind::NoBody => {
-                    // An unexpected body must be read, or it would be taken for the next request.
-                    body::discard(&parts.headers, body, deadline).await;
-                    Ok(Bytes::new())
-                }
-                BodyKind::Json(size) => {
-                    let max = size.max(edge);
-                    body::read(&parts.headers, body, max, &mut lease, deadline).await
-                }
-                BodyKind::Media => {
-                    let (engine, headers) = (&edge.engine, &parts.headers);
-                    let file =
-                        spool::read(engine, workspace, headers, body, &mut lease, deadline).await;
-                    file.map(|file| {
-                        media = Some(file);
-                        Bytes::new()
-                    })
-                }
-                BodyKind::Raw { max_bytes } => {
-                    body::read_raw(body, max_bytes, &mut lease, deadline).await
-                }
-            };
+    let refused = match admitted {
+        Ok(mut call) => match read(edge, takes, &mut call, exchange, body, deadline).await {
             // The body may have taken long, and the caller's key or session may have ended.
-            let bytes = match bytes {
-                Ok(_) if !still_works(edge, &parts, &origin.identity) => Err(ApiError::ended()),
-                bytes => bytes,
-            };
-            bytes.map(|bytes| (caller, origin, lease, bytes, media))
-        }
-        Err(error) => Err(error),
+            Ok(()) if still_works(edge, &call.parts, &exchange.origin.identity) => return Ok(call),
+            Ok(()) => Box::new((ApiError::ended(), call.parts)),
+            Err(error) => Box::new((error, call.parts)),
+        },
+        Err(refused) => refused,
     };
-    match received {
-        Ok((caller, origin, lease, body, media)) => {
-            let (edge, meter) = (Arc::clone(edge), meter.clone());
-            Ok(Call { edge, caller, origin, meter, parts, body, media, _lease: lease })
+    Err(Box::pin(async move {
+        let (error, parts) = *refused;
+        refuse(error, &parts, body, deadline).await
+    })
+    .await)
+}
+
+/// Reads the body of a call as its route does.
+async fn read<C>(
+    edge: &Edge,
+    takes: BodyKind,
+    call: &mut AdmittedCall<C>,
+    exchange: &Exchange,
+    body: &mut Body,
+    deadline: ReadDeadline<'_>,
+) -> Result<(), ApiError> {
+    let (headers, lease) = (&call.parts.headers, &mut call.lease);
+    match takes {
+        // An unexpected body must be read, or it would be taken for the next request.
+        BodyKind::NoBody => body::discard(headers, body, deadline).await,
+        BodyKind::Json(size) => {
+            call.body = body::read(headers, body, size.max(edge), lease, deadline).await?;
         }
-        Err(error) => Err(refuse(error, &parts, body, deadline).await),
+        BodyKind::Media => {
+            let workspace = exchange.workspace.as_ref();
+            let file = spool::read(&edge.engine, workspace, headers, body, lease, deadline);
+            call.media = Some(Box::pin(file).await?);
+        }
+        BodyKind::Raw { max_bytes } => {
+            call.body = body::read_raw(body, max_bytes, lease, deadline).await?;
+        }
     }
+    Ok(())
 }
 
 /// Returns whether the key, session or token of an admitted request is still valid.
