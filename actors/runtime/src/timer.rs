@@ -5,13 +5,13 @@
 //! replaces its wait. The generation distinguishes it from the current one.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use postrider_domain::Timestamp;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, unconstrained};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::clock::{Clock, deadline_in};
@@ -115,7 +115,8 @@ impl LazyTimer {
             timer.as_mut().reset(deadline);
         }
         loop {
-            ready!(timer.as_mut().poll(context));
+            // The timer is registered even if the task has used up its share of this turn.
+            ready!(pin!(unconstrained(timer.as_mut())).poll(context));
             if timer.deadline() >= deadline {
                 return Poll::Ready(());
             }
@@ -125,7 +126,7 @@ impl LazyTimer {
 
     /// Returns the result of `work`, or `None` if it takes longer than `wait`.
     pub async fn within<T>(&self, wait: Duration, work: impl Future<Output = T>) -> Option<T> {
-        let mut work = std::pin::pin!(work);
+        let mut work = pin!(work);
         let mut deadline = None;
         std::future::poll_fn(|context| {
             if let Poll::Ready(done) = work.as_mut().poll(context) {
@@ -244,6 +245,25 @@ mod tests {
         }
         assert!(start.elapsed() >= Duration::from_secs(71));
         assert_eq!(timer.within(Duration::ZERO, std::future::ready(7)).await, Some(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_holds_though_the_work_has_used_up_its_turn() {
+        let (sender, mut messages) = unbounded_channel();
+        (0..1000).for_each(|number| sender.send(number).unwrap());
+        let timer = LazyTimer::default();
+        for wait in [1, 30, 5] {
+            let mut is_first = true;
+            let work = std::future::poll_fn(|context| {
+                while is_first && tokio::task::coop::has_budget_remaining() {
+                    assert!(messages.poll_recv(context).is_ready());
+                }
+                is_first = false;
+                Poll::<()>::Pending
+            });
+            let within = timer.within(Duration::from_secs(wait), work);
+            assert_eq!(tokio::time::timeout(Duration::from_secs(60), within).await, Ok(None));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -238,12 +238,15 @@ fn run_message(scale: &Scale) -> Result<Vec<Row>> {
     let request = Request::post("/v1/messaging/send", &servers.key, &body, &[PHONE])?;
     let (answer, echo) = (&br#"{"message_id":"msg_"#[..], &br#"{"message_id":"+4915"#[..]);
     let phones = Arc::new(Phones::new());
-    let drive =
-        |server, expected, time| drive_sends(server, (&request, &phones, expected), time, scale);
+    let connect = |server| Client::connect(server, scale.connections);
     let pair = alternate(
         scale,
-        |time| servers.settled(&phones, || drive(servers.address(), answer, time)),
-        |time| drive(servers.echo(), echo, time),
+        |time| {
+            let mut client = connect(servers.address())?;
+            let round = || drive_sends(&mut client, (&request, &phones, answer), time);
+            servers.settled(&phones, round)
+        },
+        |time| drive_sends(&mut connect(servers.echo())?, (&request, &phones, echo), time),
     )?;
     servers.stop()?;
     Ok(vec![row(MESSAGE.rows[0], "messages", scale, &DURABLE_MESSAGE, pair)])
@@ -257,8 +260,10 @@ fn sends(
     (answer, echo): (&'static [u8], &'static [u8]),
 ) -> Result<Pair> {
     let phones = Arc::new(Phones::new());
-    let drive =
-        |server, expected, time| drive_sends(server, (request, &phones, expected), time, scale);
+    let drive = |server, expected, time| {
+        let mut client = Client::connect(server, scale.connections)?;
+        drive_sends(&mut client, (request, &phones, expected), time)
+    };
     alternate(
         scale,
         |time| drive(servers.address(), answer, time),
@@ -268,13 +273,11 @@ fn sends(
 
 /// Sends a request for this time over all connections.
 fn drive_sends(
-    server: SocketAddr,
+    client: &mut Client,
     (request, phones, expected): (&Request, &Arc<Phones>, &'static [u8]),
     time: Duration,
-    scale: &Scale,
 ) -> Result<Measured> {
-    let script = || Sends::new(request, phones, expected);
-    Client::connect(server, scale.connections)?.drive(time, script)
+    client.drive(time, || Sends::new(request, phones, expected))
 }
 
 /// A request and its code.
@@ -337,7 +340,8 @@ fn run_verify(scale: &Scale) -> Result<Vec<Row>> {
 impl Servers {
     /// Measures a round of messages up to the outcome of the last one.
     ///
-    /// An outcome costs about as much as the acceptance, and may come long after it.
+    /// An outcome costs about as much as the acceptance, and may come long after it. So rate and
+    /// processor time include it; latencies are of the acceptance.
     fn settled(
         &self,
         phones: &Phones,
@@ -355,7 +359,7 @@ impl Servers {
             if watch.elapsed() > SETTLED_WITHIN {
                 return Err("messages have no outcome".into());
             }
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(5));
         }
         let rate = sent as f64 / watch.elapsed().as_secs_f64();
         Ok(Measured { rate, cpu_us: cpu.of_others_per_operation(sent as usize)?, ..measured })

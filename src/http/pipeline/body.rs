@@ -133,18 +133,19 @@ async fn read_away(body: &mut Body, deadline: ReadDeadline<'_>) {
 
 /// Collects a body of which `first` was received. `lease` grows by what comes.
 async fn collect(
-    first: Option<Bytes>,
+    mut first: Option<Bytes>,
     body: &mut Body,
     max: usize,
     lease: &mut BodyLease,
 ) -> Result<Bytes, ApiError> {
     // A body in one frame, as nearly all are, is not copied. For several frames the announced
     // length is reserved at once, because a growing buffer holds much of the body twice.
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(max).min(max);
+    let received = first.as_ref().map_or(0, Bytes::len);
+    let left = usize::try_from(body.size_hint().lower()).unwrap_or(max);
+    let announced = received.saturating_add(left).min(max);
     let mut whole = Bytes::new();
     let mut joined = BytesMut::new();
     let mut length = 0;
-    let mut first = first;
     loop {
         let data = match first.take() {
             Some(data) => data,

@@ -37,7 +37,9 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// The maximum time that a client may wait for an outcome, in seconds.
 const WAIT_SECONDS_MAX: u64 = 30;
 
-/// An admitted request with its body, as handlers get it: the one place of its data, whoever holds it.
+/// An admitted request with its body, as handlers get it.
+///
+/// It is boxed, so that the futures that hold it hold a pointer.
 pub(crate) type Call<C> = Box<AdmittedCall<C>>;
 
 /// The data of a [`Call`].

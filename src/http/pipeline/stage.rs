@@ -88,8 +88,9 @@ pub(crate) struct Stage<G: Guard> {
 impl<G: Guard> Stage<G> {
     /// Answers a request.
     ///
-    /// The request is admitted before the future is made, which so has no room for that. Ways that
-    /// are seldom taken are boxed where they begin.
+    /// The request is admitted by this call, so the future needs no room for that: a client that
+    /// has gone before the first poll was counted. Ways that are seldom taken are boxed where they
+    /// begin.
     pub(crate) fn answer(self: Arc<Self>, edge: Arc<Edge>, request: Request) -> ResponseFuture {
         let watch = Stopwatch::start();
         let (mut parts, mut body) = request.into_parts();
