@@ -238,7 +238,11 @@ async fn start_actors(
 /// Starts the workspaces with work of their own: unsent messages, expiries, deletions. A damaged
 /// one is parked, so that it can be seen before somebody needs it.
 async fn start_workspaces(shared: &Services, others: impl Iterator<Item = WorkspaceId>) {
-    for id in shared.recovered.ids().into_iter().chain(others) {
+    let recovered = shared.recovered.ids();
+    for slot in recovered.iter().filter_map(|id| shared.workspaces.slot(id)) {
+        slot.hide_messages();
+    }
+    for id in recovered.into_iter().chain(others) {
         shared.workspaces.start_and_wait(id).await;
     }
 }

@@ -9,7 +9,6 @@ mod withdrawal;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use postrider_channel::outcome::FinalOutcome;
 use postrider_channel::{AttemptOutcome, Origin, Outbound};
@@ -174,21 +173,10 @@ impl NumberActor {
         if let Some(place) = state.in_flight.iter().position(|origin| *origin == of) {
             state.in_flight.swap_remove(place);
         }
-        self.take_answer(attempt, (watch.elapsed(), in_flight), outcome, state);
-    }
-
-    /// Handles an outcome that came after this time, when so many messages were in flight.
-    fn take_answer(
-        &self,
-        attempt: SendAttempt,
-        (took, in_flight): (Duration, usize),
-        outcome: AttemptOutcome,
-        state: &mut State,
-    ) {
         match outcome {
             AttemptOutcome::Unknown => state.concurrency.throttled(),
             AttemptOutcome::Sent | AttemptOutcome::SentAs(_) | AttemptOutcome::Failed(_) => {
-                state.concurrency.answered(took, in_flight);
+                state.concurrency.answered(watch.elapsed(), in_flight);
             }
             // `handle_outcome` lowers the limit for a throttle; a retry says nothing about it.
             AttemptOutcome::Throttled { .. } | AttemptOutcome::Retry { .. } => {}

@@ -182,9 +182,11 @@ impl NumberActor {
         match GuardedCall::start(state.connected.channel.as_ref(), attempt.message.clone()) {
             Ok(outcome) => {
                 end_span(span, &outcome);
-                // So quick a channel takes many claims at once, for which the workspace waits.
-                let in_flight = state.in_flight_or_claiming() + 1;
-                self.take_answer(attempt, (Duration::ZERO, in_flight), outcome, state);
+                if matches!(outcome, AttemptOutcome::Sent | AttemptOutcome::SentAs(_)) {
+                    let in_flight = state.in_flight_or_claiming() + 1;
+                    state.concurrency.answered(Duration::ZERO, in_flight);
+                }
+                self.handle_outcome(attempt, outcome, state);
             }
             Err(sending) => {
                 let watch = Stopwatch::start();

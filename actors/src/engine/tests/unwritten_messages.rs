@@ -6,6 +6,7 @@ use postrider_store::{Table, View};
 
 use crate::{MessageContent, MessageFilter, MessageStatus, ScriptedOutcome, SendMessage};
 use postrider_domain::MessageId;
+use tokio::task::JoinSet;
 
 use super::messages::{await_status, begin, emitted, script};
 use super::support::messages::{read, send, text};
@@ -27,7 +28,7 @@ fn with_reference(reference: &str) -> SendMessage {
     SendMessage { notes, ..text(phone(1)) }
 }
 
-async fn found(acme: &Workspace, filter: MessageFilter) -> Vec<(MessageId, MessageStatus)> {
+async fn listed(acme: &Workspace, filter: MessageFilter) -> Vec<(MessageId, MessageStatus)> {
     let page = acme.messages(filter, None, 10).await.unwrap();
     page.messages.iter().map(|message| (message.message_id, message.status)).collect()
 }
@@ -46,9 +47,9 @@ async fn a_message_that_waits_is_found_in_every_way() {
         let expected = vec![(id, MessageStatus::Queued)];
         match way {
             0 => assert_eq!(read(&acme, id).await.status, MessageStatus::Queued),
-            1 => assert_eq!(found(&acme, MessageFilter::default()).await, expected),
-            2 => assert_eq!(found(&acme, by_to()).await, expected),
-            3 => assert_eq!(found(&acme, by_reference()).await, expected),
+            1 => assert_eq!(listed(&acme, MessageFilter::default()).await, expected),
+            2 => assert_eq!(listed(&acme, by_to()).await, expected),
+            3 => assert_eq!(listed(&acme, by_reference()).await, expected),
             _ => {
                 let all = acme.conversations(Default::default(), 0, 1).await.unwrap();
                 let (conversation, _) = &all.conversations[0];
@@ -64,7 +65,7 @@ async fn a_message_that_waits_is_found_in_every_way() {
         engine.pass(Duration::from_secs(60)).await;
         await_status(&acme, id, MessageStatus::Sent).await;
         assert_eq!(count(&store, Table::Messages), 1);
-        assert_eq!(found(&acme, by_reference()).await, [(id, MessageStatus::Sent)]);
+        assert_eq!(listed(&acme, by_reference()).await, [(id, MessageStatus::Sent)]);
         let shown = engine.sandbox().messages(&self::id("acme"), None, 10);
         assert_eq!(shown.len(), 1);
         assert_eq!(shown[0].text, "Your table is ready.");
@@ -99,12 +100,37 @@ async fn a_crash_before_the_outcome_loses_and_doubles_nothing() {
             let acme = engine.workspace(&self::id("acme")).unwrap();
             await_status(&acme, id, end).await;
             let filter = MessageFilter { reference: Some("r".into()), ..MessageFilter::default() };
-            assert_eq!(found(&acme, filter).await, [(id, end)], "{outcome:?}");
+            assert_eq!(listed(&acme, filter).await, [(id, end)], "{outcome:?}");
             assert_eq!(engine.sandbox().messages(&self::id("acme"), None, 10).len(), sent);
             assert_eq!(emitted(&acme).await["message.queued"], 1);
             assert_eq!(credits(&engine, "acme").await, 9);
             assert_eq!(count(&store, Table::MessageIndex), 2, "by recipient and reference");
         }
+    }
+}
+
+/// Some of a batch are acknowledged while the actor carries out the rest of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_message_is_found_as_soon_as_it_is_acknowledged() {
+    let (_, engine, acme, _) = begin().await;
+    engine.admin().add_credits(&id("acme"), 5000).await.unwrap();
+    for round in 0..20 {
+        let sends = (0..64).map(|number| {
+            let acme = acme.clone();
+            async move {
+                let reference = format!("{round}-{number}");
+                let sent = acme.send_message(with_reference(&reference), None).await.unwrap();
+                let id = sent.answer.message_id;
+                if number % 2 == 0 {
+                    assert!(acme.message(id).await.unwrap().is_some(), "{reference}");
+                } else {
+                    let reference = Some(reference);
+                    let filter = MessageFilter { reference, ..MessageFilter::default() };
+                    assert_eq!(listed(&acme, filter).await.len(), 1);
+                }
+            }
+        });
+        sends.collect::<JoinSet<_>>().join_all().await;
     }
 }
 

@@ -82,6 +82,7 @@ impl LoadedActor for WorkspaceActor {
         let ways = ((subscriber, gate), (numbers, carry));
         let mut loaded = WorkspaceState::new(loaded, ways, counted, &self.slot);
         loaded.connect();
+        loaded.note_unwritten();
         // Subscribers may not have been notified of the entries that a predecessor wrote.
         self.slot.subscribers.log_has_grown(&self.shared.webhooks);
         // This comes behind the answers of a number that have already arrived.
@@ -104,23 +105,11 @@ impl LoadedActor for WorkspaceActor {
             state.gate.fail();
             return Err(Box::new(lost));
         }
-        self.note_unwritten(state);
         Ok(())
     }
 }
 
 impl WorkspaceActor {
-    /// Notes for readers whether messages may have no durable records.
-    ///
-    /// It is set before the acceptance of such a message is answered.
-    fn note_unwritten(&self, state: &WorkspaceState) {
-        let has_unwritten = state.core.hot.messages.has_unwritten();
-        let hides = has_unwritten || !state.pending.is_empty();
-        if self.slot.may_hide_messages.load(Ordering::Relaxed) != hides {
-            self.slot.may_hide_messages.store(hides, Ordering::Release);
-        }
-    }
-
     /// Carries out commands that arrived together. Their effects are also submitted together.
     fn carry_out(
         &self,
@@ -257,6 +246,7 @@ impl WorkspaceActor {
             self.slot.log_has_grown(state.log_end.last, &self.shared.webhooks);
         }
         state.gate.committed(group);
+        state.show_messages();
     }
 
     /// Does the work that has become due, one slice for each commit.
@@ -267,8 +257,8 @@ impl WorkspaceActor {
         myself: &ActorRef<WorkspaceMessage>,
         state: &mut WorkspaceState,
     ) -> Result<(), StateLost> {
-        messages::write_old(&mut state.context(self.shared.store.as_ref()));
-        state.behind = state.core.tick(&mut state.effects);
+        state.behind = messages::write_old(&mut state.context(self.shared.store.as_ref()))
+            || state.core.tick(&mut state.effects);
         if !state.behind {
             state.behind = state.give_up_overdue(self.shared.store.as_ref());
         }
@@ -314,7 +304,7 @@ impl WorkspaceActor {
         }
     }
 
-    /// Has the unsent messages read from their records, on a thread that may block.
+    /// Has the unsent messages read from memory, or from their records on a thread that may block.
     ///
     /// The result arrives as [`WorkspaceMessage::Recovered`].
     fn read_unsent_messages(
@@ -337,10 +327,8 @@ impl WorkspaceActor {
     ) {
         let context = state.context(self.shared.store.as_ref());
         let (known, ids) = messages::in_memory(&context, ids);
-        if !known.is_empty() {
-            drop(myself.cast(read(known)));
-        }
         if ids.is_empty() {
+            drop(myself.cast(read(known)));
             return;
         }
         let (store, slot) = (Arc::clone(&self.shared.store), Arc::clone(&self.slot));
@@ -348,7 +336,12 @@ impl WorkspaceActor {
         drop(tokio::task::spawn_blocking(move || {
             match messages::unsent(&*store, &slot.id, &ids) {
                 // If the actor has stopped, its successor has them read again.
-                Ok(messages) => drop(myself.cast(read(messages))),
+                Ok(mut messages) => {
+                    messages.extend(known);
+                    // Those that came first leave first.
+                    messages.sort_by_key(|message| message.message_id);
+                    drop(myself.cast(read(messages)));
+                }
                 Err(error) => {
                     tracing::error!(workspace = %slot.id, %error, "unsent messages cannot be read");
                     drop(myself.send_after(REDISPATCH_WAIT, || WorkspaceMessage::Redispatch));

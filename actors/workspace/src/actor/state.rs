@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use postrider_channel::Origin;
 use postrider_channel::outcome::FinalOutcome;
@@ -75,6 +76,8 @@ pub struct WorkspaceState {
     reads: Cell<usize>,
     /// Records that are decoded once.
     decoded: DecodedRecords,
+    /// Set for readers if accepted messages may have no durable records.
+    may_hide_messages: Arc<AtomicBool>,
     /// The sweep of records with a limited retention.
     pub(crate) sweeping: Sweeping,
     /// The callers that wait for outcomes of messages.
@@ -131,6 +134,7 @@ impl WorkspaceState {
             recent: slot.reading_ahead.restart(),
             reads: Cell::new(0),
             decoded: DecodedRecords::default(),
+            may_hide_messages: Arc::clone(&slot.may_hide_messages),
             sweeping: Sweeping::new(sweeps),
             waiters: Waiters::default(),
             unrecorded: Vec::new(),
@@ -248,8 +252,31 @@ impl WorkspaceState {
         self.gate.pass(held);
     }
 
+    /// Notes for readers whether messages have no records. It is called before the first command.
+    pub(crate) fn note_unwritten(&self) {
+        let has_unwritten = self.core.hot.messages.has_unwritten();
+        self.may_hide_messages.store(has_unwritten, Ordering::Release);
+    }
+
+    /// Notes for readers that messages may have no durable records, before one is acknowledged.
+    fn hide_messages(&self) {
+        let hides = self.core.hot.messages.has_unwritten();
+        if hides && !self.may_hide_messages.load(Ordering::Relaxed) {
+            self.may_hide_messages.store(true, Ordering::Release);
+        }
+    }
+
+    /// Notes for readers if the records of all accepted messages are durable.
+    pub(crate) fn show_messages(&self) {
+        let shows = !self.core.hot.messages.has_unwritten() && self.pending.is_empty();
+        if shows && self.may_hide_messages.load(Ordering::Relaxed) {
+            self.may_hide_messages.store(false, Ordering::Release);
+        }
+    }
+
     /// Puts the effects into the open group.
     fn submit(&mut self) -> Result<GroupNumber, StateLost> {
+        self.hide_messages();
         let balance = self.effects.credits.map(u64::to_be_bytes);
         let balance = balance.as_ref().map(|balance| ChangeRef {
             table: Table::Workspaces,

@@ -194,7 +194,7 @@ impl Context<'_> {
     }
 
     /// Returns the value of a record that is written and not durable yet.
-    pub(crate) fn pending(&self, table: Table, key: &[u8]) -> Option<&[u8]> {
+    pub(crate) fn pending_value(&self, table: Table, key: &[u8]) -> Option<&[u8]> {
         let changed = self.effects.changes.get(table, key);
         changed.or_else(|| self.records.pending.get(table, key)).flatten()
     }

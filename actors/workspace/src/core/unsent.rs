@@ -4,8 +4,8 @@
 //! that is claimed and not settled after a crash may have been taken, so it is never dispatched
 //! again.
 //!
-//! A new message has no records: it is here and in the journal, until its outcome is known or its
-//! records are written before that. So most messages are written once.
+//! Most new messages have no records: they are here and in the journal, until their outcome is
+//! known or their records are written before that. So most messages are written once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::core::effects::Effects;
 const GRACE: Duration = Duration::from_secs(3600);
 
 /// The bytes of messages without records that a workspace has at most.
-pub(crate) const UNWRITTEN_BYTES_MAX: usize = 512 * 1024;
+const UNWRITTEN_BYTES_MAX: usize = 512 * 1024;
 
 /// The state of an unsent message in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,10 +104,22 @@ impl UnsentMessages {
         Some(bytes)
     }
 
-    /// Returns the messages without records that were accepted before this moment, oldest first.
-    pub(crate) fn unwritten_before(&self, moment: Timestamp) -> Vec<MessageId> {
-        let before = MessageId::from_parts(moment, 0);
-        self.unwritten.range(..before).map(|(id, _)| *id).collect()
+    /// Returns the messages without records, oldest first.
+    pub(crate) fn all_unwritten(&self) -> impl Iterator<Item = MessageId> {
+        self.unwritten.keys().copied()
+    }
+
+    /// Returns those that were accepted before this moment, and those that are ahead of `now`: the
+    /// clock was rebased.
+    pub(crate) fn old_unwritten(
+        &self,
+        before: Timestamp,
+        now: Timestamp,
+    ) -> impl Iterator<Item = MessageId> {
+        let [before, ahead] =
+            [before, now.plus(Duration::from_millis(1))].map(|at| MessageId::from_parts(at, 0));
+        let old = self.unwritten.range(..before).chain(self.unwritten.range(ahead..));
+        old.map(|(id, _)| *id)
     }
 
     /// Returns whether a message has no records.
@@ -220,6 +232,25 @@ mod tests {
             assert_eq!(unsent.give_up_at(id(90)), Some(at(120)));
             assert_eq!(unsent.give_up_at(id(500)), Some(at(130)));
         }
+    }
+
+    #[test]
+    fn old_messages_without_records_are_found_also_after_a_rebase() {
+        let at = |seconds: u64| Timestamp::from_millis(seconds * 1000);
+        let id = |seconds| MessageId::from_parts(at(seconds), u128::MAX);
+        let mut unsent = UnsentMessages::default();
+        for seconds in [5, 7, 9, 11] {
+            unsent.insert(id(seconds), Unsent { give_up_at: at(99), claimed: false }, b"message");
+        }
+        let old = |before, now| -> Vec<_> { unsent.old_unwritten(at(before), at(now)).collect() };
+        assert_eq!(old(4, 5), [id(7), id(9), id(11)], "they are ahead of the clock");
+        assert_eq!(old(6, 7), [id(5), id(9), id(11)]);
+        assert_eq!(old(10, 11), [id(5), id(7), id(9)]);
+        assert_eq!(old(12, 13), [id(5), id(7), id(9), id(11)]);
+        assert_eq!(unsent.all_unwritten().count(), 4);
+        unsent.take_unwritten(id(5));
+        unsent.remove(id(7));
+        assert_eq!((unsent.all_unwritten().count(), unsent.unwritten_bytes), (2, 14));
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::conversations::record::{Direction, Written, WrittenMedia, messages_pr
 use crate::email;
 use crate::messages::{MessageError, MessageState};
 
+/// The most scans of a page for which messages that came meanwhile get their records.
+const TRIES_MAX: usize = 3;
+
 /// A message of a conversation.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConversationMessage {
@@ -62,22 +65,31 @@ impl Workspace {
         skip: usize,
         limit: usize,
     ) -> Result<MessagesPage, ReadConversationError> {
-        self.write_messages().await?;
-        let found = self.scan(move |store, workspace| {
-            let is_there = view(store, workspace, id)?.is_some();
-            is_there.then(|| messages(store, workspace, id, skip, limit)).transpose()
-        });
-        found.await?.ok_or(ReadConversationError::NotFound)
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let hides = self.may_hide_messages();
+            let found = self.scan(move |store, workspace| {
+                let is_there = view(store, workspace, id)?.is_some();
+                is_there.then(|| messages(store, workspace, id, skip, limit)).transpose()
+            });
+            let (page, is_whole) = found.await?.ok_or(ReadConversationError::NotFound)?;
+            if is_whole || !hides || tries == TRIES_MAX {
+                return Ok(page);
+            }
+            self.write_messages().await?;
+        }
     }
 }
 
+/// Reads a page, and returns whether all of its messages have records.
 fn messages(
     store: &dyn View,
     workspace: &WorkspaceId,
     id: ConversationId,
     skip: usize,
     limit: usize,
-) -> Result<MessagesPage, StoreError> {
+) -> Result<(MessagesPage, bool), StoreError> {
     let (mut found, mut total) = (Vec::new(), 0);
     let prefix = messages_prefix(workspace, id);
     store.scan(
@@ -94,28 +106,37 @@ fn messages(
             ControlFlow::Continue(())
         },
     )?;
-    let messages = found.into_iter().map(|(id, json)| message(store, workspace, id, &json));
-    Ok(MessagesPage { messages: messages.collect::<Result<_, _>>()?, total })
+    let (mut page, mut is_whole) = (Vec::with_capacity(found.len()), true);
+    for (id, json) in found {
+        let (message, has_record) = message(store, workspace, id, &json)?;
+        is_whole &= has_record;
+        page.push(message);
+    }
+    Ok((MessagesPage { messages: page, total }, is_whole))
 }
 
+/// Reads a message, and returns whether it has a record: an old one has none any more, and a new
+/// one may have none yet.
 fn message(
     store: &dyn View,
     workspace: &WorkspaceId,
     id: MessageId,
     json: &[u8],
-) -> Result<ConversationMessage, StoreError> {
+) -> Result<(ConversationMessage, bool), StoreError> {
     let Written { direction, kind, text, at, media, content, .. } = codec::decode(json)?;
-    let (status, error, notes) = match direction {
-        Direction::In => ("received", None, SenderNotes::default()),
+    let found = match direction {
+        Direction::In => Some(("received", None, SenderNotes::default())),
         Direction::Out => {
             let found = match MessageState::read(store, workspace, id)? {
                 Some(state) => Some((state.status, state.error, state.notes)),
                 None => email::outcome_of(store, workspace, id)?,
             };
-            found.map_or(("unknown", None, SenderNotes::default()), |(status, error, notes)| {
-                (status.as_str(), error, notes)
-            })
+            found.map(|(status, error, notes)| (status.as_str(), error, notes))
         }
     };
-    Ok(ConversationMessage { id, direction, kind, text, status, error, at, notes, media, content })
+    let has_record = found.is_some();
+    let (status, error, notes) = found.unwrap_or(("unknown", None, SenderNotes::default()));
+    let message =
+        ConversationMessage { id, direction, kind, text, status, error, at, notes, media, content };
+    Ok((message, has_record))
 }

@@ -62,7 +62,7 @@ pub enum WorkspaceMessage {
     /// A number that is down has returned them, or never had them because its portfolio had no
     /// room.
     HandedBack(Vec<Outbound>),
-    /// The unsent messages that were read from their records for a redispatch.
+    /// The unsent messages that were read for a redispatch.
     Recovered(Vec<Outbound>),
     /// The sweep of records with a limited retention has moved one step further.
     Sweep(SweepStep),

@@ -49,10 +49,9 @@ pub struct WorkspaceEntry {
     pub(crate) log_last: AtomicU64,
     /// The sequence at which the next block of the log is indexed; 0: it is unknown.
     pub(crate) index_due: AtomicU64,
-    /// Set if messages may have no durable records, so that readers ask the actor for these first.
-    ///
-    /// It is set until an actor knows better.
-    pub(crate) may_hide_messages: AtomicBool,
+    /// Set if accepted messages may have no durable records, so that readers have the actor write
+    /// these first. It outlives an actor that dies.
+    pub(crate) may_hide_messages: Arc<AtomicBool>,
     /// The readers for commands beside the actor.
     pub(crate) reading_ahead: Arc<ReadingAhead>,
     /// The useless items of callbacks.
@@ -76,7 +75,7 @@ impl WorkspaceEntry {
             log_sweep: Mutex::default(),
             log_last: AtomicU64::new(0),
             index_due: AtomicU64::new(0),
-            may_hide_messages: AtomicBool::new(true),
+            may_hide_messages: Arc::default(),
             reading_ahead: Arc::default(),
             ignored: Mutex::default(),
             watching: Watching::default(),
@@ -88,6 +87,11 @@ impl WorkspaceEntry {
     /// Returns whether an earlier one has run.
     pub fn enter(&self) -> bool {
         self.in_journal.swap(true, Ordering::AcqRel)
+    }
+
+    /// Records that the journal may hold messages without records, which its actor has not loaded.
+    pub fn hide_messages(&self) {
+        self.may_hide_messages.store(true, Ordering::Release);
     }
 
     /// Records that the log has grown to the sequence `last`, and notifies its subscribers.

@@ -113,17 +113,21 @@ impl Workspace {
     /// [`Unavailable`] when the store cannot be read, or not written and the message may be a new
     /// one.
     pub async fn message(&self, id: MessageId) -> Result<Option<MessageState>, Unavailable> {
-        let written = self.write_messages().await;
-        let found =
-            self.read(move |store, workspace| match MessageState::read(store, workspace, id)? {
-                Some(state) => Ok(Some(state)),
-                None => broadcasts::message(store, workspace, id),
-            });
-        match found.await? {
-            Some(state) => Ok(Some(state)),
-            // It may be one of those that could not be written.
-            None => written.map(|()| None),
+        let hides = self.may_hide_messages();
+        let found = self.read_message(id).await?;
+        if found.is_some() || !hides {
+            return Ok(found);
         }
+        self.write_messages().await?;
+        self.read_message(id).await
+    }
+
+    async fn read_message(&self, id: MessageId) -> Result<Option<MessageState>, Unavailable> {
+        self.read(move |store, workspace| match MessageState::read(store, workspace, id)? {
+            Some(state) => Ok(Some(state)),
+            None => broadcasts::message(store, workspace, id),
+        })
+        .await
     }
 }
 

@@ -1,7 +1,7 @@
-//! The content of a message, stored in a record of its own.
+//! The content of a message that waits for its outcome, stored in a record of its own.
 //!
-//! It is written once, read to hand the message over again, and deleted when the outcome of the
-//! message is known.
+//! It is written when the message has waited for a while, read to hand the message over again, and
+//! deleted when the outcome is known. A message whose outcome comes soon has no such record.
 
 use std::sync::Arc;
 

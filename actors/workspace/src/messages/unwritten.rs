@@ -28,6 +28,12 @@ use crate::messages::record::MessageState;
 const MESSAGE_BYTES_MAX: usize = 8 * 1024;
 /// The time for which a message is without records, if it has no outcome.
 const UNWRITTEN_FOR: Duration = Duration::from_secs(1);
+/// The bytes of records after which a commit of them ends: the writer takes more for bulk.
+const SLICE_BYTES: usize = 32 * 1024;
+/// The most messages whose records one commit has, so that its events fit in a frame.
+const SLICE_MAX: usize = 250;
+/// The commits after which a reader does not wait for more: its messages are among them.
+const SLICES_MAX: usize = 64;
 
 /// Returns the bytes of a message that needs no records yet; none if they must be written.
 pub(super) fn encode(
@@ -86,13 +92,25 @@ pub(super) fn write_index(context: &mut Context<'_>, state: &MessageState) {
     }
 }
 
-/// Writes the records of messages that have been without them for long.
-pub(crate) fn write_old(context: &mut Context<'_>) {
-    let before = context.now().minus(UNWRITTEN_FOR);
-    for id in context.core.hot.messages.unwritten_before(before) {
-        // The error is logged, and a later beat tries it again.
+/// Writes the records of messages that have been without them for long, as many as a commit takes.
+///
+/// Returns whether there are more.
+pub(crate) fn write_old(context: &mut Context<'_>) -> bool {
+    let (now, messages) = (context.now(), &context.core.hot.messages);
+    let old = messages.old_unwritten(now.minus(UNWRITTEN_FOR), now).take(SLICE_MAX + 1).collect();
+    write_some(context, old)
+}
+
+/// Writes records of these messages, as many as a commit takes. Returns whether there are more.
+fn write_some(context: &mut Context<'_>, ids: Vec<MessageId>) -> bool {
+    for (count, id) in ids.into_iter().enumerate() {
+        if count == SLICE_MAX || context.effects.bytes() > SLICE_BYTES {
+            return true;
+        }
+        // The error was logged, and a later beat tries it again.
         write(context, id).ok();
     }
+    false
 }
 
 /// Returns those of the messages that can be read without the committed records, and the others.
@@ -118,7 +136,7 @@ pub(crate) fn in_memory(
 
 fn read_memory(context: &Context<'_>, id: MessageId) -> Result<Option<Outbound>, StoreError> {
     let workspace = &context.core.id;
-    let pending = |key: &[u8]| context.pending(Table::Messages, key);
+    let pending = |key: &[u8]| context.pending_value(Table::Messages, key);
     let (state, content) = match context.core.hot.messages.unwritten(id) {
         Some(bytes) => split(bytes)?,
         None => match pending(&MessageState::key(workspace, id))
@@ -132,20 +150,21 @@ fn read_memory(context: &Context<'_>, id: MessageId) -> Result<Option<Outbound>,
     Ok(Some(outbound(workspace, &state, content::decode(content)?)))
 }
 
-/// The command that writes the records of all messages, for a reader.
-struct WriteAll;
+/// The command that writes the records of messages for a reader: as many as a commit takes.
+///
+/// It returns whether there are more.
+struct WriteSome;
 
-impl Command for WriteAll {
-    type Answer = ();
+impl Command for WriteSome {
+    type Answer = bool;
     type Error = Unavailable;
 
     // The records were paid for when the messages were accepted.
     const FOOTPRINT: Footprint = Footprint::Ends;
 
-    fn carry_out(self, context: &mut Context<'_>) -> Result<(), Unavailable> {
-        let after_all = context.now().plus(UNWRITTEN_FOR);
-        let ids = context.core.hot.messages.unwritten_before(after_all);
-        ids.into_iter().try_for_each(|id| write(context, id))
+    fn carry_out(self, context: &mut Context<'_>) -> Result<bool, Unavailable> {
+        let ids = context.core.hot.messages.all_unwritten().take(SLICE_MAX + 1).collect();
+        Ok(write_some(context, ids))
     }
 }
 
@@ -158,13 +177,22 @@ impl Workspace {
     /// # Errors
     /// [`Unavailable`]: they cannot be written now.
     pub(crate) async fn write_messages(&self) -> Result<(), Unavailable> {
-        if !self.slot.may_hide_messages.load(Ordering::Acquire) {
-            return Ok(());
+        for _ in 0..SLICES_MAX {
+            if !self.may_hide_messages() {
+                return Ok(());
+            }
+            match self.perform(WriteSome).await {
+                Ok(true) => {}
+                Ok(false) | Err(Unavailable { reason: UnavailableReason::Parked(_), .. }) => break,
+                Err(why) => return Err(why),
+            }
         }
-        match self.perform(WriteAll).await {
-            Err(Unavailable { reason: UnavailableReason::Parked(_), .. }) => Ok(()),
-            written => written,
-        }
+        Ok(())
+    }
+
+    /// Returns whether accepted messages may have no durable records.
+    pub(crate) fn may_hide_messages(&self) -> bool {
+        self.slot.may_hide_messages.load(Ordering::Acquire)
     }
 }
 
