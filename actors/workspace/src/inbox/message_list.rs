@@ -88,7 +88,8 @@ impl Workspace {
     /// looks at a bounded number of messages, so it can be empty before the end.
     ///
     /// # Errors
-    /// [`Unavailable`] when the store cannot be read, or not written and new messages may be missing.
+    /// [`Unavailable`] when the store cannot be read, or when it cannot be written and new messages
+    /// may be missing.
     pub async fn messages(
         &self,
         filter: MessageFilter,

@@ -9,7 +9,6 @@ use std::time::Duration;
 use postrider_domain::event::message::MessageErrorData;
 use postrider_domain::event::message_step::MessageStep;
 use postrider_domain::template::TemplateName;
-use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{
     BroadcastId, EventKind, MediaId, MessageId, MessageKind, NumberId, PartyId, PublicEvent,
     RenderedContent, SenderNotes, Timestamp, WorkspaceId, event,
@@ -19,8 +18,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::command::Context;
 use crate::core::message_status::MessageStatus;
-use crate::core::view::unreadable;
-use crate::messages::unwritten;
 
 /// The reason why a message failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -376,15 +373,6 @@ impl MessageState {
     ) -> Result<Option<Self>, StoreError> {
         let found = store.get(Table::Messages, &Self::key(workspace, id))?;
         found.map(|bytes| Self::decode(id, &bytes)).transpose()
-    }
-
-    /// Reads a message with the changes by this and earlier commands.
-    pub(crate) fn get(context: &Context<'_>, id: MessageId) -> Result<Option<Self>, Unavailable> {
-        if let Some(bytes) = context.core.hot.messages.unwritten(id) {
-            return unwritten::decode(id, bytes).map(Some).map_err(unreadable);
-        }
-        let found = context.get(Table::Messages, &Self::key(&context.core.id, id))?;
-        found.map(|bytes| Self::decode(id, &bytes).map_err(unreadable)).transpose()
     }
 
     /// Writes the message.

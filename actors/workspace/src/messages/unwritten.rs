@@ -58,8 +58,20 @@ fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), StoreError> {
 ///
 /// # Errors
 /// Those of [`MessageState::decode`].
-pub(super) fn decode(id: MessageId, bytes: &[u8]) -> Result<MessageState, StoreError> {
+fn decode(id: MessageId, bytes: &[u8]) -> Result<MessageState, StoreError> {
     MessageState::decode(id, split(bytes)?.0)
+}
+
+impl MessageState {
+    /// Reads a message with the changes by this and earlier commands, whether it has records or
+    /// not.
+    pub(crate) fn get(context: &Context<'_>, id: MessageId) -> Result<Option<Self>, Unavailable> {
+        if let Some(bytes) = context.core.hot.messages.unwritten(id) {
+            return decode(id, bytes).map(Some).map_err(unreadable);
+        }
+        let found = context.get(Table::Messages, &Self::key(&context.core.id, id))?;
+        found.map(|bytes| Self::decode(id, &bytes).map_err(unreadable)).transpose()
+    }
 }
 
 /// Writes the records of a message that has none: the message, its content, its index entries.
