@@ -7,7 +7,7 @@ use postrider_channel::callback::Progress;
 use postrider_channel::{AttemptOutcome, Failure, FailureClass, Throttle};
 use postrider_store::CrashOutcome;
 
-use super::message_commands::send_message;
+use super::message_commands::{send_message, until_sent};
 use super::scripted::Rig;
 use super::*;
 use postrider_store::hooked::Gated;
@@ -52,8 +52,9 @@ async fn what_was_not_claimed_before_a_crash_is_sent_after_it() {
     let claimed = rig.script.handed.lock().clone();
     let waiting: Vec<_> = messages.into_iter().filter(|it| !claimed.contains(it)).collect();
     assert_eq!(waiting.len(), 4);
-    let (rig, _) = rig.after_a_crash(&store).await;
+    // Those that wait may be handed over before the start returns.
     *rig.script.is_mute.lock() = false;
+    let (rig, _) = rig.after_a_crash(&store).await;
     for message in &waiting {
         rig.becomes(*message, MessageStatus::Sent).await;
     }
@@ -72,7 +73,7 @@ async fn what_may_go_at_once_is_claimed_in_the_commit_that_accepts_it() {
     for number in 0..2 {
         let before = rig.engine.shared().writer.stats().groups;
         let message = rig.send(number).await;
-        rig.becomes(message, MessageStatus::Sent).await;
+        until_sent(&rig.acme, message).await;
         commits.push(rig.engine.shared().writer.stats().groups - before);
     }
     // The first one had to start its number.
@@ -92,12 +93,14 @@ async fn what_was_to_go_at_once_and_waits_after_all_is_sent_after_a_crash() {
     let messages: [_; 3] = messages.into();
     rig.handed(2).await;
     rig.settle().await;
-    assert_eq!(messages.map(|message| rig.count(message)), [1, 0, 0]);
+    // An idle workspace leaves memory, and then they come in any order.
+    let tried = messages.map(|message| rig.count(message));
+    assert_eq!(tried.iter().sum::<usize>(), 1, "{tried:?}");
     let (rig, _) = rig.after_a_crash(&store).await;
     for message in messages {
         rig.becomes(message, MessageStatus::Sent).await;
     }
-    assert_eq!(messages.map(|message| rig.count(message)), [2, 1, 1]);
+    assert_eq!(messages.map(|message| rig.count(message)), tried.map(|before| before + 1));
 }
 
 /// The commit of a claim fails: its message must not have been dispatched.

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use expect_test::expect;
 use parking_lot::Mutex;
-use postrider_domain::{EventKind, PublicEvent};
 use postrider_store::hooked::{Hook, Hooked};
 use postrider_store::{Group, MemoryStore};
 
-use super::message_commands::{send_message, welcome};
+use super::message_commands::{send_message, until_sent, welcome};
 use super::*;
 use crate::MessageStatus;
 
@@ -60,17 +59,7 @@ async fn a_message_is_written_in_so_many_bytes() {
     acme.create_template(welcome()).await.unwrap();
     let settled = async |number| {
         let id = send_message(&acme, phone(number)).await.unwrap().message_id;
-        // Reading the message would have its records written before it is settled.
-        until("the message is settled", async || {
-            let is_it = |event: &PublicEvent| match event {
-                PublicEvent::Message(step) => {
-                    step.message_id == id && step.kind == EventKind::MessageSent
-                }
-                _ => false,
-            };
-            log(&acme).await.iter().any(|entry| is_it(&entry.event))
-        })
-        .await;
+        until_sent(&acme, id).await;
         assert_eq!(acme.message(id).await.unwrap().unwrap().status, MessageStatus::Sent);
     };
     // Some records are written with the first message only.

@@ -10,7 +10,7 @@ use postrider_channel::callback::{Callback, Progress, StatusUpdate};
 use postrider_channel::{Failure, Origin};
 use postrider_domain::template::TemplateName;
 use postrider_domain::template::{TemplateCategory, TemplateStatus};
-use postrider_domain::{MessageId, NumberId, SenderNotes};
+use postrider_domain::{EventKind, MessageId, NumberId, PublicEvent, SenderNotes};
 use postrider_workspace::NewTemplate;
 
 use super::model::Answer;
@@ -45,6 +45,18 @@ pub(super) async fn send_message(
         Err(IdempotentError::Refused(error)) => Err(error),
         Err(why) => panic!("{why}: there was no key"),
     }
+}
+
+/// Waits until a message was sent, without reading it: that would have its records written before.
+pub(super) async fn until_sent(workspace: &Workspace, id: MessageId) {
+    let is_it = |event: &PublicEvent| match event {
+        PublicEvent::Message(step) => step.message_id == id && step.kind == EventKind::MessageSent,
+        _ => false,
+    };
+    until("the message is sent", async || {
+        log(workspace).await.iter().any(|entry| is_it(&entry.event))
+    })
+    .await;
 }
 
 /// Sends the same under an idempotency key, if there is one.

@@ -82,16 +82,23 @@ async fn a_crash_before_the_outcome_loses_and_doubles_nothing() {
     ];
     for (outcome, end, sent) in cases {
         for is_written in [false, true] {
-            let (store, engine, acme, _) = begin().await;
+            let (store, engine, acme, number) = begin().await;
             script(&engine, outcome);
             let id = acme.send_message(with_reference("r"), None).await.unwrap().answer.message_id;
-            // The claim, or its release, becomes durable.
-            for _ in 0..3 {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                engine.beat().await;
-            }
+            let is_tried = async || {
+                let figures = engine.shared().numbers.figures(number).await;
+                match outcome {
+                    ScriptedOutcome::Slow => figures.in_flight == 1,
+                    _ => figures.failures > 0 && figures.in_flight == 0,
+                }
+            };
+            until("the channel is asked", is_tried).await;
+            // The claim, or its release, is durable.
+            engine.beat().await;
+            engine.shared().writer.barrier().await.unwrap();
             if is_written {
-                engine.pass(Duration::from_secs(2)).await;
+                // Without time that passes, in which it would be tried again.
+                assert_eq!(read(&acme, id).await.status, MessageStatus::Queued);
             }
             assert_eq!(count(&store, Table::Messages), 2 * usize::from(is_written));
             drop((acme, engine));
