@@ -11,25 +11,41 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use hashbrown::HashMap;
+use hashbrown::{Equivalent, HashMap};
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
 use postrider_store::{GroupNumber, StoreError, Table, View};
+
+/// Values by table and key.
+type ByKey<T> = HashMap<(Table, Vec<u8>), T>;
+
+/// The table and the key of a record, to look it up in a [`ByKey`]. It hashes as the pair does.
+#[derive(PartialEq, Eq, Hash)]
+struct RecordKey<'a>(Table, &'a [u8]);
+
+impl Equivalent<(Table, Vec<u8>)> for RecordKey<'_> {
+    fn equivalent(&self, (table, key): &(Table, Vec<u8>)) -> bool {
+        self.0 == *table && self.1 == key
+    }
+}
+
+/// The capacity above which an emptied map gives its memory back: an import changes thousands.
+const CAPACITY_MAX: usize = 64;
 
 /// Changes of records by table and key; `None` deletes.
 #[derive(Debug, Default)]
 pub(crate) struct RecordChanges {
-    tables: HashMap<Table, HashMap<Vec<u8>, Option<Vec<u8>>>>,
+    changes: ByKey<Option<Vec<u8>>>,
     bytes: usize,
 }
 
 impl RecordChanges {
     pub(crate) fn is_empty(&self) -> bool {
-        self.tables.is_empty()
+        self.changes.is_empty()
     }
 
     pub(crate) fn set(&mut self, table: Table, key: Vec<u8>, value: Option<Vec<u8>>) {
         self.bytes += key.len() + value.as_ref().map_or(0, Vec::len);
-        self.tables.entry(table).or_default().insert(key, value);
+        self.changes.insert((table, key), value);
     }
 
     /// Returns the bytes of all changes, also of those that were set again.
@@ -39,27 +55,26 @@ impl RecordChanges {
 
     /// Returns the change of a record, if there is one.
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
-        Some(self.tables.get(&table)?.get(key)?.as_deref())
+        Some(self.changes.get(&RecordKey(table, key))?.as_deref())
     }
 
     /// Returns every change, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
-        self.tables.iter().flat_map(|(table, changes)| {
-            changes.iter().map(|(key, value)| (*table, key.as_slice(), value.as_deref()))
-        })
+        self.changes.iter().map(|((table, key), value)| (*table, key.as_slice(), value.as_deref()))
     }
 
-    /// Takes all changes out.
-    fn drain(&mut self) -> impl Iterator<Item = (Table, Vec<u8>, Option<Vec<u8>>)> + use<> {
-        self.bytes = 0;
-        std::mem::take(&mut self.tables).into_iter().flat_map(|(table, changes)| {
-            changes.into_iter().map(move |(key, value)| (table, key, value))
-        })
+    /// Takes all changes out, and visits them in no particular order.
+    fn drain(&mut self, visit: impl FnMut(((Table, Vec<u8>), Option<Vec<u8>>))) {
+        self.changes.drain().for_each(visit);
+        self.clear();
     }
 
     pub(crate) fn clear(&mut self) {
         self.bytes = 0;
-        self.tables.clear();
+        if self.changes.capacity() > CAPACITY_MAX {
+            self.changes = HashMap::new();
+        }
+        self.changes.clear();
     }
 }
 
@@ -69,9 +84,9 @@ type Submitted = (GroupNumber, Option<Vec<u8>>);
 /// Changes that were submitted and are not known to be durable yet.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    tables: HashMap<Table, HashMap<Vec<u8>, Submitted>>,
+    changes: ByKey<Submitted>,
     /// In the order of their groups.
-    order: VecDeque<(GroupNumber, Table, Vec<u8>)>,
+    order: VecDeque<(GroupNumber, (Table, Vec<u8>))>,
 }
 
 impl Pending {
@@ -82,34 +97,32 @@ impl Pending {
 
     /// Notes changes that were put into `group`.
     pub(crate) fn submitted(&mut self, group: GroupNumber, changes: &mut RecordChanges) {
-        for (table, key, value) in changes.drain() {
-            self.order.push_back((group, table, key.clone()));
-            self.tables.entry(table).or_default().insert(key, (group, value));
-        }
+        changes.drain(|(record, value)| {
+            self.order.push_back((group, record.clone()));
+            self.changes.insert(record, (group, value));
+        });
     }
 
     /// Forgets the durable changes of `group`, and visits their keys: the store has them now.
     pub(crate) fn committed(&mut self, group: GroupNumber, visit: &mut dyn FnMut(Table, Vec<u8>)) {
-        while let Some((_, table, key)) = self.order.pop_front_if(|(of, ..)| *of <= group) {
-            if let Some(changes) = self.tables.get_mut(&table)
-                && changes.get(&key).is_some_and(|(of, _)| *of <= group)
-            {
-                changes.remove(&key);
+        while let Some((_, record)) = self.order.pop_front_if(|(of, _)| *of <= group) {
+            if self.changes.get(&record).is_some_and(|(of, _)| *of <= group) {
+                self.changes.remove(&record);
             }
-            visit(table, key);
+            visit(record.0, record.1);
         }
     }
 
     /// Returns every change, in no particular order, and whether it writes the record.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (Table, &[u8], bool)> {
-        self.tables.iter().flat_map(|(table, changes)| {
-            changes.iter().map(|(key, (_, value))| (*table, key.as_slice(), value.is_some()))
-        })
+        self.changes
+            .iter()
+            .map(|((table, key), (_, value))| (*table, key.as_slice(), value.is_some()))
     }
 
     /// Returns the change of a record, if there is one.
     pub(crate) fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
-        let (_, value) = self.tables.get(&table)?.get(key)?;
+        let (_, value) = self.changes.get(&RecordKey(table, key))?;
         Some(value.as_deref())
     }
 }
@@ -176,7 +189,7 @@ impl DecodedRecords {
 
     /// Forgets all if one of them changes.
     pub(crate) fn submitted(&mut self, changes: &RecordChanges) {
-        if changes.tables.contains_key(&Table::Templates) {
+        if changes.iter().any(|(table, ..)| table == Table::Templates) {
             self.0.get_mut().clear();
         }
     }
@@ -226,8 +239,8 @@ impl Drop for Reading {
 pub(crate) struct RecentChanges {
     /// The first commit that counts: records read before it do not.
     floor: u64,
-    order: VecDeque<(u64, Table, Vec<u8>)>,
-    last: HashMap<Table, HashMap<Vec<u8>, u64>>,
+    order: VecDeque<(u64, (Table, Vec<u8>))>,
+    last: ByKey<u64>,
 }
 
 impl RecentChanges {
@@ -253,24 +266,22 @@ impl RecentChanges {
     }
 
     fn remember(&mut self, commit: u64, table: Table, key: Vec<u8>) {
-        self.last.entry(table).or_default().insert(key.clone(), commit);
-        self.order.push_back((commit, table, key));
+        self.last.insert((table, key.clone()), commit);
+        self.order.push_back((commit, (table, key)));
         if self.order.len() <= REMEMBERED_MAX {
             return;
         }
-        if let Some((of, table, key)) = self.order.pop_front() {
+        if let Some((of, record)) = self.order.pop_front() {
             self.floor = self.floor.max(of);
-            if let Some(last) = self.last.get_mut(&table)
-                && last.get(&key) == Some(&of)
-            {
-                last.remove(&key);
+            if self.last.get(&record) == Some(&of) {
+                self.last.remove(&record);
             }
         }
     }
 
     /// Returns whether a record is unchanged since a reader started after the commit `since`.
     fn is_unchanged(&self, since: u64, table: Table, key: &[u8]) -> bool {
-        let changed = self.last.get(&table).and_then(|last| last.get(key));
+        let changed = self.last.get(&RecordKey(table, key));
         since >= self.floor && changed.is_none_or(|changed| *changed <= since)
     }
 }
@@ -390,7 +401,7 @@ mod read_ahead_tests {
             commit(&mut recent, &reading, &number.to_be_bytes());
         }
         assert_eq!(before.get(&recent, TABLE, KEY), None);
-        assert!(recent.last[&TABLE].len() <= REMEMBERED_MAX);
+        assert!(recent.last.len() <= REMEMBERED_MAX);
         // A read beside an actor before this one.
         let before = read(&reading, &store);
         let recent = reading.restart();
@@ -414,6 +425,24 @@ mod read_ahead_tests {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_many_changes_took_is_given_back() {
+        let (mut changes, mut pending) = (RecordChanges::default(), Pending::default());
+        for number in 0..1000_u32 {
+            changes.set(Table::Meta, number.to_be_bytes().to_vec(), None);
+        }
+        assert!(changes.changes.capacity() > CAPACITY_MAX);
+        assert_eq!(changes.get(Table::Meta, &7_u32.to_be_bytes()), Some(None));
+        assert_eq!(changes.get(Table::Keys, &7_u32.to_be_bytes()), None);
+        pending.submitted(1, &mut changes);
+        assert!(changes.is_empty() && changes.bytes() == 0);
+        assert!(changes.changes.capacity() <= CAPACITY_MAX);
+        assert_eq!(pending.keys().count(), 1000);
+        changes.set(Table::Meta, b"a".to_vec(), None);
+        pending.submitted(2, &mut changes);
+        assert!(changes.changes.capacity() > 0, "what a few took is used again");
+    }
 
     #[test]
     fn a_change_is_seen_until_its_group_is_durable_and_a_later_one_longer() {
