@@ -245,13 +245,12 @@ impl Repair {
         check_space(self.work.path(), archive_bytes(base)?.saturating_mul(COPIES))?;
         let dir = self.made("data")?;
         let commits = |at: Mark, visit: &mut dyn FnMut(Commit) -> Result<(), CopyError>| {
-            let mut end = at;
+            let mut last = None;
             let done = repair.commits::<Stopped>(finding, &mut |commit| {
-                let Commit { position, epoch, hash, .. } = commit;
-                end = Mark { position, epoch, hash };
+                last = Some(commit.clone());
                 visit(commit).map_err(Stopped)
             });
-            done.map(|()| end).map_err(|Stopped(error)| error)
+            done.map(|()| last.as_ref().map_or(at, Mark::of)).map_err(|Stopped(error)| error)
         };
         restore_followed(base, &commits, self.target(&dir))?;
         Ok(DataSource::stopped(&dir)?)

@@ -207,10 +207,18 @@ pub struct Commit {
     pub epoch: u64,
     /// The writer's engine time, in milliseconds.
     pub time_ms: u64,
-    /// The hash of its last entry.
-    pub hash: EntryHash,
     /// The joined body.
     pub body: Bytes,
+    /// The last entry.
+    last: Entry,
+}
+
+impl Commit {
+    /// Returns the hash of its last entry. It is computed at each call.
+    #[must_use]
+    pub fn hash(&self) -> EntryHash {
+        self.last.hash()
+    }
 }
 
 /// A part was read without the parts before it.
@@ -256,7 +264,7 @@ impl Joiner {
 
 fn commit(last: &Entry, first: Position, body: Bytes) -> Commit {
     let Header { kind, position, epoch, time_ms, .. } = last.header;
-    Commit { kind, first, position, epoch, time_ms, hash: last.hash(), body }
+    Commit { kind, first, position, epoch, time_ms, body, last: last.clone() }
 }
 
 #[cfg(test)]

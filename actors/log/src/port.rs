@@ -321,6 +321,14 @@ pub struct Mark {
     pub hash: EntryHash,
 }
 
+impl Mark {
+    /// Returns the mark of a view whose last applied commit is this one. It computes the hash.
+    #[must_use]
+    pub fn of(commit: &Commit) -> Self {
+        Self { position: commit.position, epoch: commit.epoch, hash: commit.hash() }
+    }
+}
+
 /// The relation of a mark to a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Witness {

@@ -293,7 +293,7 @@ fn apply_between(
     last: Position,
 ) -> Result<(), StoreError> {
     visit_commits(dir, (after, last), &mut |commit| {
-        let at = Mark { position: commit.position, epoch: commit.epoch, hash: commit.hash };
+        let at = Mark::of(commit);
         view.apply(&at, &encoding::changes_of(commit)?)?;
         Ok(ControlFlow::Continue(()))
     })

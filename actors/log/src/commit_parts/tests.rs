@@ -99,7 +99,7 @@ proptest! {
                 chain.check_and_push(&entry).unwrap();
                 if let Some(commit) = joiner.push(&entry).unwrap() {
                     prop_assert_eq!(commit.position, chain.last());
-                    prop_assert_eq!(commit.hash, chain.hash());
+                    prop_assert_eq!(commit.hash(), chain.hash());
                     joined.push(commit.body.to_vec());
                 }
             }

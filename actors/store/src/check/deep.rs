@@ -145,7 +145,7 @@ impl Building<'_> {
         if commit.position > self.synced {
             built.open.extend(changes.iter().map(|it| (it.table, it.key.clone())));
         }
-        let at = Mark { position: commit.position, epoch: commit.epoch, hash: commit.hash };
+        let at = Mark::of(&commit);
         built.view.apply(&at, &changes)?;
         if let Some(here) = self.checkpoints.pop_if(|next| next.position == at.position) {
             let found = compare_checkpoint(&here, &built.view)?;

@@ -308,7 +308,7 @@ impl RestorePlan {
         at: Mark,
         visit: &mut dyn FnMut(Commit) -> Result<(), CopyError>,
     ) -> Result<Mark, CopyError> {
-        let (mut end, mut reached) = (at, at);
+        let (mut last, mut reached) = (None, at);
         for part in &self.pieces {
             let path = self.dir.join(&part.file);
             let mut is_whole = true;
@@ -319,8 +319,7 @@ impl RestorePlan {
                         is_whole = false;
                         break;
                     }
-                    let Commit { position, epoch, hash, .. } = commit;
-                    end = Mark { position, epoch, hash };
+                    last = Some(commit.clone());
                     visit(commit)?;
                 }
                 reached = reader.end();
@@ -330,7 +329,7 @@ impl RestorePlan {
                 self.check(part, &reached, &written)?;
             }
         }
-        Ok(end)
+        Ok(last.as_ref().map_or(at, Mark::of))
     }
 }
 

@@ -181,7 +181,7 @@ impl Import {
     /// # Errors
     /// [`CopyError`], also of the sieve.
     pub fn apply_through(&self, commit: &Commit, sieve: Sieve<'_>) -> Result<(), CopyError> {
-        let at = Mark { position: commit.position, epoch: commit.epoch, hash: commit.hash };
+        let at = Mark::of(commit);
         let mut changes = Vec::new();
         for change in changes_of(commit)? {
             changes.extend(sieve(change)?);

@@ -72,7 +72,7 @@ fn apply_after(
 
 /// Applies a commit to the view.
 pub(crate) fn apply(view: &dyn MarkedView, commit: &Commit) -> Result<(), StoreError> {
-    let at = Mark { position: commit.position, epoch: commit.epoch, hash: commit.hash };
+    let at = Mark::of(commit);
     view.apply(&at, &changes_of(commit)?)
 }
 
