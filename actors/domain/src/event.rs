@@ -18,6 +18,7 @@ use std::fmt;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{EventId, PartyId, Phone, RequestId, Timestamp, WorkspaceId, json};
 use message::{MessageData, MessageStep};
@@ -191,15 +192,18 @@ impl PublicEvent {
     /// fields.
     #[must_use]
     pub fn data(&self) -> Value {
+        let tree = |data: &RawValue| json::tree(data.get()).unwrap_or_default();
         match self.payload() {
-            EventPayload::Tree(data) => data,
-            payload => json_value(&payload),
+            EventPayload::Stored(data) => tree(data),
+            EventPayload::Noted(data) => tree(&data),
+            // Payloads are structs of texts and numbers, so they always have a JSON form.
+            payload => serde_json::to_value(&payload).unwrap_or_default(),
         }
     }
 
-    /// Returns the event's `data` for JSON: of frequent events without a tree of values.
+    /// Returns the event's `data` for JSON, without a tree of values.
     #[must_use]
-    pub fn payload(&self) -> EventPayload {
+    pub fn payload(&self) -> EventPayload<'_> {
         match *self {
             Self::OtpSent { request_id, phone, expires_at, resend } => {
                 EventPayload::OtpSent(OtpSentData {
@@ -229,18 +233,16 @@ impl PublicEvent {
                 })
             }
             Self::Noted { ref event, ref notes } => {
-                let mut data = event.data();
-                if let (Some(data), Some(Value::Object(notes))) =
-                    (data.as_object_mut(), json::tree(notes))
-                {
-                    data.extend(notes);
-                }
-                EventPayload::Tree(data)
+                let data = serde_json::to_string(&event.payload()).unwrap_or_default();
+                // Notes that are no JSON object are left out.
+                let noted = RawValue::from_string(joined(&data, notes));
+                let noted = noted.or_else(|_| RawValue::from_string(data));
+                EventPayload::Noted(noted.unwrap_or_default())
             }
             Self::Message(ref step) => EventPayload::Message(step.data()),
-            // The data was written as JSON. Data that cannot be decoded becomes null.
+            // The data was written as JSON. Text that is no JSON becomes null.
             Self::Other { ref data, .. } => {
-                EventPayload::Tree(json::tree(data).unwrap_or_default())
+                EventPayload::Stored(serde_json::from_str(data).unwrap_or(RawValue::NULL))
             }
         }
     }
@@ -274,6 +276,15 @@ impl PublicEvent {
     }
 }
 
+/// Returns the JSON object with the fields of both objects, which must have no name in common.
+fn joined(one: &str, other: &str) -> String {
+    match (one.strip_suffix('}'), other.strip_prefix('{')) {
+        (Some("{"), Some(_)) => other.to_owned(),
+        (Some(fields), Some(others)) if others != "}" => [fields, ",", others].concat(),
+        _ => one.to_owned(),
+    }
+}
+
 /// Returns the text that identifies a phone in any of its forms.
 fn key_text(phone: Phone) -> String {
     PartyId::from(phone).key_text()
@@ -282,7 +293,7 @@ fn key_text(phone: Phone) -> String {
 /// The `data` of an event, by its source.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum EventPayload {
+pub enum EventPayload<'a> {
     /// The data of `otp.sent`.
     OtpSent(OtpSentData),
     /// The data of `otp.verified` and `otp.expired`.
@@ -291,20 +302,18 @@ pub enum EventPayload {
     OtpFailed(OtpFailedData),
     /// The data of a single message.
     Message(MessageData),
-    /// The data of all others.
-    Tree(Value),
+    /// The data of an event with notes.
+    Noted(Box<RawValue>),
+    /// The data of all others, as it is stored.
+    Stored(&'a RawValue),
 }
 
 impl From<EventData> for PublicEvent {
     fn from(data: EventData) -> Self {
-        Self::Other { kind: data.kind(), data: json_value(&data).to_string().into() }
+        // Payloads are structs of texts and numbers, so they always have a JSON form.
+        let text = serde_json::to_string(&data).unwrap_or_default();
+        Self::Other { kind: data.kind(), data: text.into() }
     }
-}
-
-/// Returns a payload as JSON. Payloads are structs of texts and numbers, so they always have a JSON
-/// form.
-fn json_value(data: &impl Serialize) -> Value {
-    serde_json::to_value(data).unwrap_or_default()
 }
 
 /// Postcard writes a variant of an enum as its number and its fields. So does this code, with the

@@ -44,17 +44,17 @@ pub(super) const BATCH_KIND: &str = "batch";
 
 /// An event as it is delivered.
 #[derive(Debug, Serialize)]
-struct EventBody {
+struct EventBody<'a> {
     id: String,
     #[serde(rename = "type")]
     kind: &'static str,
     timestamp: String,
     sequence: u64,
-    data: EventPayload,
+    data: EventPayload<'a>,
 }
 
-impl From<&EventEntry> for EventBody {
-    fn from(entry: &EventEntry) -> Self {
+impl<'a> From<&'a EventEntry> for EventBody<'a> {
+    fn from(entry: &'a EventEntry) -> Self {
         Self {
             id: entry.id.to_string(),
             kind: entry.event.kind(),

@@ -104,72 +104,72 @@ fn stored(payloads: Vec<EventData>) -> Sheet {
 #[test]
 fn payloads_are_stored_as_ever() {
     stored(payloads()).is(expect![[r#"
-        otp.delivered: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
-        broadcast.created: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
-        broadcast.started: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
-        broadcast.paused: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
-        broadcast.resumed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
-        broadcast.completed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","counts":{"failed":1,"held":3,"sent":4,"suppressed":2,"unknown":0},"name":"Spring \"é\"","reason":"the template is paused","status":"completed","total_recipients":7}
-        broadcast.cancelled: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
-        broadcast.failed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","reason":"the template is paused","status":"paused","total_recipients":7}
-        otp.pumping_suspected: {"calling_code":"971","hour":"2023-11-14T22:13:20.123Z","refused":true,"unverified":30}
-        contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z","user_id":null,"username":null}
-        contact.updated: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","previous_phone":"+15550123456","previous_user_id":"US.1","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z","user_id":"US.2","username":"ann"}
-        contact.deleted: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":"ann@example.com","name":"Ánn","phone":"+15550123456","tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z","user_id":null,"username":null}
-        conversation.opened: {"assigned_to":"ann","channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":"+15550123456","status":"open"}
-        conversation.updated: {"assigned_to":"ann","channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":"+15550123456","status":"open"}
-        webhook.disabled: {"reason":"gone","webhook_id":"whk_01hf7yat3v041061050r3gg28a"}
+        otp.delivered: {"request_id":"otp_01hf7yat3v041061050r3gg28a","phone":"+15550123456"}
+        broadcast.created: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"paused","total_recipients":7,"reason":"the template is paused"}
+        broadcast.started: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"paused","total_recipients":7,"reason":"the template is paused"}
+        broadcast.paused: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"paused","total_recipients":7,"reason":"the template is paused"}
+        broadcast.resumed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"paused","total_recipients":7,"reason":"the template is paused"}
+        broadcast.completed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"completed","total_recipients":7,"reason":"the template is paused","counts":{"held":3,"sent":4,"failed":1,"unknown":0,"suppressed":2}}
+        broadcast.cancelled: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"paused","total_recipients":7,"reason":"the template is paused"}
+        broadcast.failed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"paused","total_recipients":7,"reason":"the template is paused"}
+        otp.pumping_suspected: {"calling_code":"971","unverified":30,"hour":"2023-11-14T22:13:20.123Z","refused":true}
+        contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","name":"Ánn","phone":"+15550123456","user_id":null,"username":null,"email":"ann@example.com","tags":["vip","é"],"custom_fields":{"age":41,"plan":"gold","sum":100.0},"created_at":"2023-11-14T22:13:20.123Z","updated_at":"2023-11-14T22:13:20.123Z"}
+        contact.updated: {"contact_id":"con_01hf7yat3v041061050r3gg28a","name":"Ánn","phone":"+15550123456","user_id":"US.2","username":"ann","previous_phone":"+15550123456","previous_user_id":"US.1","email":"ann@example.com","tags":["vip","é"],"custom_fields":{"age":41,"plan":"gold","sum":100.0},"created_at":"2023-11-14T22:13:20.123Z","updated_at":"2023-11-14T22:13:20.123Z"}
+        contact.deleted: {"contact_id":"con_01hf7yat3v041061050r3gg28a","name":"Ánn","phone":"+15550123456","user_id":null,"username":null,"email":"ann@example.com","tags":["vip","é"],"custom_fields":{"age":41,"plan":"gold","sum":100.0},"created_at":"2023-11-14T22:13:20.123Z","updated_at":"2023-11-14T22:13:20.123Z"}
+        conversation.opened: {"conversation_id":"cnv_01hf7yat3v041061050r3gg28a","contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456","status":"open","channel":"messaging","assigned_to":"ann","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","created_at":"2023-11-14T22:13:20.123Z"}
+        conversation.updated: {"conversation_id":"cnv_01hf7yat3v041061050r3gg28a","contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456","status":"open","channel":"messaging","assigned_to":"ann","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","created_at":"2023-11-14T22:13:20.123Z"}
+        webhook.disabled: {"webhook_id":"whk_01hf7yat3v041061050r3gg28a","reason":"gone"}
         webhook.test: {"webhook_id":"whk_01hf7yat3v041061050r3gg28a"}
-        message.queued: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"queued","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
-        message.sent: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"sent","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
-        message.delivered: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"delivered","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
-        message.read: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"read","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
-        message.failed: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"failed","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
-        message.received: {"at":"2023-11-14T22:13:20.123Z","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":"+15550123456","message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","number_id":"num_01hf7yat3v041061050r3gg28a","referral":{"headline":"Spring","source_id":"42","source_type":"ad"},"text":"Hi","type":"text"}
-        template.status_changed: {"account_id":"107","category":"utility","language":"en_US","name":"offer","previous_status":"approved","status":"in_appeal"}
-        number.stopped: {"error_code":131031,"number_id":"num_01hf7yat3v041061050r3gg28a","reason":"locked"}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"queued","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.sent: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"sent","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.delivered: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"delivered","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.read: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"read","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.failed: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"failed","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.received: {"message_id":"msg_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","contact_id":"con_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","from":"+15550123456","name":"Ann","type":"text","text":"Hi","at":"2023-11-14T22:13:20.123Z","referral":{"source_type":"ad","source_id":"42","headline":"Spring"}}
+        template.status_changed: {"name":"offer","language":"en_US","category":"utility","status":"in_appeal","previous_status":"approved","account_id":"107"}
+        number.stopped: {"number_id":"num_01hf7yat3v041061050r3gg28a","error_code":131031,"reason":"locked"}
         number.recovered: {"number_id":"num_01hf7yat3v041061050r3gg28a"}
-        contact.opted_out: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456","reason":"asked to","source":"api"}
-        contact.opted_in: {"contact_id":"con_01hf7yat3v041061050r3gg28a","phone":"+15550123456"}
-        channel.error: {"details":"locked","error_code":131031,"number_id":"num_01hf7yat3v041061050r3gg28a","title":"Account locked"}
+        contact.opted_out: {"phone":"+15550123456","contact_id":"con_01hf7yat3v041061050r3gg28a","reason":"asked to","source":"api"}
+        contact.opted_in: {"phone":"+15550123456","contact_id":"con_01hf7yat3v041061050r3gg28a"}
+        channel.error: {"number_id":"num_01hf7yat3v041061050r3gg28a","error_code":131031,"title":"Account locked","details":"locked"}
         contact.merged: {"contact_id":"con_01hf7yat3v041061050r3gg28a","merged_contact_id":"con_01hf7yat3v041061050r3gg28b"}
-        channel.ignored: {"count":3,"field":"messages","number_id":"num_01hf7yat3v041061050r3gg28a","reason":"no_sender"}
-        otp.cancelled: {"phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a"}
-        otp.try_started: {"channel":"sms","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a","step":2}
-        otp.try_ended: {"channel":"sms","error_code":30007,"next":"email","phone":"+15550123456","request_id":"otp_01hf7yat3v041061050r3gg28a","status":"failed","step":2}
-        template.category_changed: {"account_id":"107","category":"marketing","language":"en_US","name":"offer","previous":"utility"}
-        template.quality_changed: {"account_id":"107","language":"en_US","name":"offer","previous":"unknown","quality":"red"}
-        media.ready: {"filename":"é.png","media_id":"med_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","mime_type":"image/png","sha256":"ba78","size":3}
-        media.failed: {"error":"refused","filename":"é.png","media_id":"med_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","mime_type":"image/png"}
-        message.held: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"held","template":{"language":"en","name":"offer"},"to":"+15550123456","type":"template"}
-        number.changed: {"field":"pace","number_id":"num_01hf7yat3v041061050r3gg28a","previous":"80","value":"1000"}
-        number.limit_reached: {"daily_recipients":250,"frees_at":"2023-11-14T22:13:20.123Z","portfolio_id":"107"}
-        number.limit_freed: {"daily_recipients":null,"portfolio_id":"107"}
-        otp.decided: {"decision":"probe","phone":"+15550123456","prefix":"1555","request_id":"otp_01hf7yat3v041061050r3gg28a","rule":"prefix","sent":50,"verified":4}
+        channel.ignored: {"number_id":"num_01hf7yat3v041061050r3gg28a","field":"messages","reason":"no_sender","count":3}
+        otp.cancelled: {"request_id":"otp_01hf7yat3v041061050r3gg28a","phone":"+15550123456"}
+        otp.try_started: {"request_id":"otp_01hf7yat3v041061050r3gg28a","phone":"+15550123456","step":2,"channel":"sms"}
+        otp.try_ended: {"request_id":"otp_01hf7yat3v041061050r3gg28a","phone":"+15550123456","step":2,"channel":"sms","status":"failed","error_code":30007,"next":"email"}
+        template.category_changed: {"name":"offer","language":"en_US","previous":"utility","category":"marketing","account_id":"107"}
+        template.quality_changed: {"name":"offer","language":"en_US","previous":"unknown","quality":"red","account_id":"107"}
+        media.ready: {"media_id":"med_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","mime_type":"image/png","filename":"é.png","size":3,"sha256":"ba78"}
+        media.failed: {"media_id":"med_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","mime_type":"image/png","filename":"é.png","error":"refused"}
+        message.held: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"template","status":"held","template":{"name":"offer","language":"en"},"error":{"reason":"channel_refused","code":131026,"details":"no such phone"},"number_id":"num_01hf7yat3v041061050r3gg28a"}
+        number.changed: {"number_id":"num_01hf7yat3v041061050r3gg28a","field":"pace","previous":"80","value":"1000"}
+        number.limit_reached: {"portfolio_id":"107","daily_recipients":250,"frees_at":"2023-11-14T22:13:20.123Z"}
+        number.limit_freed: {"portfolio_id":"107","daily_recipients":null}
+        otp.decided: {"request_id":"otp_01hf7yat3v041061050r3gg28a","phone":"+15550123456","prefix":"1555","rule":"prefix","sent":50,"verified":4,"decision":"probe"}
     "#]]);
 }
 
 #[test]
 fn payloads_of_other_ways_are_stored_as_ever() {
     stored(other_payloads()).is(expect![[r#"
-        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","status":"queued","to":"+15550123456","type":"text"}
-        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","metadata":{"é":"1"},"number_id":"num_01hf7yat3v041061050r3gg28a","reference":"order-7","status":"queued","to":"+15550123456","type":"text"}
-        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","recipient":"US.13491208","status":"queued","type":"text"}
-        message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read","to":"+15550123456"}
-        message.read: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","message_id":"msg_01hf7yat3v041061050r3gg28a","status":"read"}
-        message.failed: {"error":{"code":131026,"details":"no such phone","reason":"channel_refused"},"message_id":"msg_01hf7yat3v041061050r3gg28a","status":"failed","to":"ann@example.com","type":"email"}
-        message.received: {"at":"2023-11-14T22:13:20.123Z","channel":"email","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":"ann@example.com","message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","subject":"Order","text":"Hi","type":"email"}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued","number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"+15550123456","type":"text","status":"queued","number_id":"num_01hf7yat3v041061050r3gg28a","reference":"order-7","metadata":{"é":"1"}}
+        message.queued: {"message_id":"msg_01hf7yat3v041061050r3gg28a","recipient":"US.13491208","type":"text","status":"queued","number_id":"num_01hf7yat3v041061050r3gg28a"}
+        message.read: {"message_id":"msg_01hf7yat3v041061050r3gg28a","broadcast_id":"brd_01hf7yat3v041061050r3gg28a","to":"+15550123456","status":"read"}
+        message.read: {"message_id":"msg_01hf7yat3v041061050r3gg28a","broadcast_id":"brd_01hf7yat3v041061050r3gg28a","status":"read"}
+        message.failed: {"message_id":"msg_01hf7yat3v041061050r3gg28a","to":"ann@example.com","type":"email","status":"failed","error":{"reason":"channel_refused","code":131026,"details":"no such phone"}}
+        message.received: {"message_id":"msg_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","contact_id":"con_01hf7yat3v041061050r3gg28a","channel":"email","from":"ann@example.com","subject":"Order","name":"Ann","type":"email","text":"Hi","at":"2023-11-14T22:13:20.123Z"}
         broadcast.started: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"paused","total_recipients":7}
-        broadcast.started: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","metadata":{"é":"1"},"name":"Spring \"é\"","reason":"the template is paused","reference":"order-7","status":"paused","total_recipients":7}
-        broadcast.completed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","counts":{"failed":1,"held":3,"sent":4,"suppressed":2,"unknown":0},"metadata":{"é":"1"},"name":"Spring \"é\"","reason":"the template is paused","reference":"order-7","status":"completed","total_recipients":7}
-        contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","custom_fields":{"age":41,"plan":"gold","sum":100.0},"email":null,"name":"Ánn","phone":null,"tags":["vip","é"],"updated_at":"2023-11-14T22:13:20.123Z","user_id":null,"username":null}
-        conversation.opened: {"assigned_to":null,"channel":"messaging","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","created_at":"2023-11-14T22:13:20.123Z","last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","phone":null,"status":"open"}
-        number.stopped: {"error_code":null,"number_id":"num_01hf7yat3v041061050r3gg28a","reason":""}
-        message.received: {"at":"2023-11-14T22:13:20.123Z","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":null,"message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","number_id":"num_01hf7yat3v041061050r3gg28a","referral":{"headline":"Spring","source_id":"42","source_type":"ad"},"text":"Hi","type":"text","user_id":"US.13491208","username":"ann"}
-        contact.opted_in: {"contact_id":null,"phone":null,"user_id":"US.13491208"}
-        contact.opted_out: {"contact_id":null,"phone":null,"reason":null,"source":"channel","user_id":"US.13491208"}
-        message.received: {"at":"2023-11-14T22:13:20.123Z","contact_id":"con_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":"+15550123456","media":{"filename":"é.png","media_id":"med_01hf7yat3v041061050r3gg28a","mime_type":"image/png","state":"pending"},"message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","number_id":"num_01hf7yat3v041061050r3gg28a","referral":{"headline":"Spring","source_id":"42","source_type":"ad"},"text":"Hi","type":"image"}
-        message.received: {"at":"2023-11-14T22:13:20.123Z","contact_id":"con_01hf7yat3v041061050r3gg28a","content":{"latitude":1.5,"longitude":-2,"name":"é"},"content_truncated":true,"context":{"forwarded":true,"message_id":"msg_01hf7yat3v041061050r3gg28a"},"conversation_id":"cnv_01hf7yat3v041061050r3gg28a","from":"+15550123456","message_id":"msg_01hf7yat3v041061050r3gg28a","name":"Ann","number_id":"num_01hf7yat3v041061050r3gg28a","referral":{"body":"é","ctwa_clid":"c1","source_id":"42","source_type":"ad","source_url":"https://ad.example.com"},"text":"Hi","type":"location"}
+        broadcast.started: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"paused","total_recipients":7,"reason":"the template is paused","reference":"order-7","metadata":{"é":"1"}}
+        broadcast.completed: {"broadcast_id":"brd_01hf7yat3v041061050r3gg28a","name":"Spring \"é\"","status":"completed","total_recipients":7,"reason":"the template is paused","counts":{"held":3,"sent":4,"failed":1,"unknown":0,"suppressed":2},"reference":"order-7","metadata":{"é":"1"}}
+        contact.created: {"contact_id":"con_01hf7yat3v041061050r3gg28a","name":"Ánn","phone":null,"user_id":null,"username":null,"email":null,"tags":["vip","é"],"custom_fields":{"age":41,"plan":"gold","sum":100.0},"created_at":"2023-11-14T22:13:20.123Z","updated_at":"2023-11-14T22:13:20.123Z"}
+        conversation.opened: {"conversation_id":"cnv_01hf7yat3v041061050r3gg28a","contact_id":"con_01hf7yat3v041061050r3gg28a","phone":null,"status":"open","channel":"messaging","assigned_to":null,"last_message":"Hi","last_message_at":"2023-11-14T22:13:20.123Z","created_at":"2023-11-14T22:13:20.123Z"}
+        number.stopped: {"number_id":"num_01hf7yat3v041061050r3gg28a","error_code":null,"reason":""}
+        message.received: {"message_id":"msg_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","contact_id":"con_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","from":null,"user_id":"US.13491208","username":"ann","name":"Ann","type":"text","text":"Hi","at":"2023-11-14T22:13:20.123Z","referral":{"source_type":"ad","source_id":"42","headline":"Spring"}}
+        contact.opted_in: {"phone":null,"user_id":"US.13491208","contact_id":null}
+        contact.opted_out: {"phone":null,"user_id":"US.13491208","contact_id":null,"reason":null,"source":"channel"}
+        message.received: {"message_id":"msg_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","contact_id":"con_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","from":"+15550123456","name":"Ann","type":"image","text":"Hi","at":"2023-11-14T22:13:20.123Z","referral":{"source_type":"ad","source_id":"42","headline":"Spring"},"media":{"media_id":"med_01hf7yat3v041061050r3gg28a","mime_type":"image/png","filename":"é.png","state":"pending"}}
+        message.received: {"message_id":"msg_01hf7yat3v041061050r3gg28a","conversation_id":"cnv_01hf7yat3v041061050r3gg28a","contact_id":"con_01hf7yat3v041061050r3gg28a","number_id":"num_01hf7yat3v041061050r3gg28a","from":"+15550123456","name":"Ann","type":"location","text":"Hi","at":"2023-11-14T22:13:20.123Z","referral":{"source_type":"ad","source_id":"42","body":"é","source_url":"https://ad.example.com","ctwa_clid":"c1"},"content":{"latitude":1.5,"longitude":-2,"name":"é"},"content_truncated":true,"context":{"message_id":"msg_01hf7yat3v041061050r3gg28a","forwarded":true}}
     "#]]);
 }
 
@@ -217,6 +217,30 @@ fn an_event_is_about_whom_it_always_was() {
         let event = PublicEvent::Other { kind, data: data.to_string().into() };
         assert_eq!(event.subject().as_deref(), subject);
     }
+}
+
+#[test]
+fn a_payload_is_its_data_and_names_no_field_twice() {
+    let steps = steps().map(|(_, step)| PublicEvent::Message(step));
+    for event in events().into_iter().chain(noted()).chain(steps) {
+        let (text, data) = (serde_json::to_string(&event.payload()).unwrap(), event.data());
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), data);
+        assert_eq!(text.len(), data.to_string().len(), "{text}");
+    }
+}
+
+#[test]
+fn notes_that_are_no_object_are_left_out() {
+    let event = |notes: &str| PublicEvent::Noted {
+        event: Box::new(noted().swap_remove(0).plain().clone()),
+        notes: notes.into(),
+    };
+    let plain = event("{}").data();
+    assert!(plain.as_object().is_some_and(|fields| fields.len() > 1), "{plain}");
+    for notes in ["", "{", "}", "[]", "null", "{\"a\"", "{\"a\":1}}", "{1}"] {
+        assert_eq!(event(notes).data(), plain, "{notes}");
+    }
+    assert_eq!(event("{\"a\":1}").data()["a"], 1);
 }
 
 /// A payload has the fields that the document declares, and lacks only optional ones.
