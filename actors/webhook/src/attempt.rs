@@ -13,7 +13,7 @@ use postrider_store::EventEntry;
 
 use crate::client::{Answer, NoAnswer, on_behalf_of};
 use crate::delivery::{DeliveryFailure, StartedAttempt};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, OpenSecrets};
 use crate::exchanges::{
     BATCH_KIND, Exchange, ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, batch_body, batch_id,
     event_body,
@@ -63,22 +63,26 @@ pub(super) struct PostedAttempt {
 }
 
 /// Makes an attempt: reads the events that are not in memory, signs and posts them.
+///
+/// Without `secrets`, which could not be decrypted, nothing is sent.
 pub(super) async fn make(
     services: Arc<EndpointServices>,
     workspace: WorkspaceId,
-    endpoint: Arc<Endpoint>,
+    endpoint: (Arc<Endpoint>, Option<Arc<OpenSecrets>>),
     attempt: StartedAttempt,
     permit: RequestPermit,
 ) -> EndedAttempt {
+    let (endpoint, secrets) = endpoint;
     let events = events(&services, &workspace, &attempt).await;
     let forgotten = events.as_ref().and_then(|events| attempt.delivery.forgotten(events));
     let outcome = match events {
         Some(events) if events.is_empty() => AttemptEnd::Vanished,
-        Some(events) => {
-            let posting = post(&services, &endpoint, attempt.delivery.batch.is_some(), &events);
+        Some(events) if let Some(secrets) = secrets => {
+            let is_batch = attempt.delivery.batch.is_some();
+            let posting = post(&services, (&endpoint, &secrets), is_batch, &events);
             on_behalf_of(&workspace, posting).await
         }
-        None => AttemptEnd::NotTried,
+        _ => AttemptEnd::NotTried,
     };
     drop(permit);
     EndedAttempt { attempt, outcome, forgotten }
@@ -101,7 +105,7 @@ async fn events(
 
 async fn post(
     services: &EndpointServices,
-    endpoint: &Endpoint,
+    (endpoint, secrets): (&Endpoint, &OpenSecrets),
     is_batch: bool,
     events: &[EventEntry],
 ) -> AttemptEnd {
@@ -110,14 +114,12 @@ async fn post(
         events => (batch_id(events), BATCH_KIND, batch_body(events)),
     };
     let real_now = services.clock.real();
-    let secrets = endpoint.secrets(&services.master_keys, services.clock.now());
-    let (Some(id), Ok(secrets), Some(client)) = (id, secrets, services.client()) else {
-        tracing::error!(webhook = %endpoint.id, "its secret cannot be opened, or there is no client");
-        return AttemptEnd::NotTried;
-    };
+    // The reason why there is no client was logged.
+    let (Some(id), Some(client)) = (id, services.client()) else { return AttemptEnd::NotTried };
     let (id_text, timestamp) = (id.to_string(), real_now.as_secs());
+    let secrets = secrets.signing(services.clock.now());
     let signatures: Vec<_> =
-        secrets.iter().map(|secret| secret.sign(&id_text, timestamp, &body)).collect();
+        secrets.map(|secret| secret.sign(&id_text, timestamp, &body)).collect();
     let exchange = Exchange { timestamp, signature: signatures.join(" "), answer: None };
     let mut headers = HeaderMap::with_capacity(4);
     // Both are visible ASCII.

@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use hashbrown::HashMap;
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
@@ -22,6 +23,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::client::legacy::connect::{HttpConnector, HttpInfo};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use parking_lot::Mutex;
 use postrider_domain::{Timestamp, WorkspaceId};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
@@ -48,6 +50,9 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 const BODY_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of an answer's body that are kept.
 const EXCERPT_BYTES_MAX: usize = 1024;
+
+/// The maximum of URLs that are remembered as checked.
+const CHECKED_MAX: usize = 1024;
 
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +138,8 @@ impl Post for DeliveryClient {
 pub(super) struct DeliveryClient {
     http: legacy::Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>,
     rules: Arc<AddressRules>,
+    /// URLs that obey the rules, which do not change.
+    checked: Mutex<HashMap<String, Uri>>,
     timeout: Duration,
     /// Set if answers of local services are returned too.
     reads_local: bool,
@@ -171,7 +178,27 @@ impl DeliveryClient {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .http1_max_buf_size(HEAD_BYTES_MAX)
             .build(connector);
-        Ok(Self { http, rules, timeout, reads_local: false })
+        Ok(Self { http, rules, checked: Mutex::default(), timeout, reads_local: false })
+    }
+
+    /// Returns the parsed URL, if deliveries may go to it.
+    ///
+    /// An IP address in it does not go through the resolver. So it is checked here.
+    fn check_url(&self, url: &str) -> Result<Uri, NoAnswer> {
+        if let Some(uri) = self.checked.lock().get(url) {
+            return Ok(uri.clone());
+        }
+        let checked = self.rules.check_url(url).map_err(|error| match error {
+            WebhookUrlError::BlockedAddress => NoAnswer::BlockedAddress,
+            _ => NoAnswer::InvalidUrl,
+        })?;
+        let uri: Uri = checked.as_str().parse().map_err(|_| NoAnswer::InvalidUrl)?;
+        let mut checked = self.checked.lock();
+        if checked.len() >= CHECKED_MAX {
+            checked.clear();
+        }
+        checked.insert(url.to_owned(), uri.clone());
+        Ok(uri)
     }
 
     /// Posts a body, and gives up after the timeout.
@@ -182,14 +209,9 @@ impl DeliveryClient {
         body: Vec<u8>,
         real_now: Timestamp,
     ) -> Answer {
-        // An IP address in the URL does not go through the resolver: so it is checked here.
-        let url = match self.rules.check_url(url) {
-            Ok(url) => url,
-            Err(WebhookUrlError::BlockedAddress) => return Answer::None(NoAnswer::BlockedAddress),
-            Err(_) => return Answer::None(NoAnswer::InvalidUrl),
-        };
-        let Ok(uri) = url.as_str().parse() else {
-            return Answer::None(NoAnswer::InvalidUrl);
+        let uri = match self.check_url(url) {
+            Ok(uri) => uri,
+            Err(why) => return Answer::None(why),
         };
         let mut known = None;
         let posting = self.post_to(uri, headers, body, real_now, &mut known);
@@ -473,14 +495,28 @@ mod tests {
             Duration::from_secs(5),
         )
         .unwrap();
-        for (url, expected) in [
+        let refused = [
             ("http://localhost:9/", NoAnswer::BlockedAddress),
             ("http://127.1:9/", NoAnswer::BlockedAddress),
             ("ftp://localhost/", NoAnswer::InvalidUrl),
-        ] {
+        ];
+        // What was refused once is not taken for checked.
+        for (url, expected) in refused.iter().chain(&refused) {
             let now = Timestamp::default();
             let answer = client.post(url, HeaderMap::new(), Vec::new(), now).await;
-            assert_eq!(answer, Answer::None(expected), "{url}");
+            assert_eq!(answer, Answer::None(*expected), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_bounded_number_of_urls_is_remembered() {
+        let client = DeliveryClient::new(AddressRules::default(), Duration::from_secs(5)).unwrap();
+        for number in 0..3 * CHECKED_MAX / 2 {
+            let url = format!("https://example.com/{number}?a=b");
+            for _ in 0..2 {
+                assert_eq!(client.check_url(&url).unwrap(), url.parse::<Uri>().unwrap());
+            }
+            assert!((1..=CHECKED_MAX).contains(&client.checked.lock().len()));
         }
     }
 

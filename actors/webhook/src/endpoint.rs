@@ -133,15 +133,28 @@ impl Endpoint {
         self.previous_secrets.drain(..too_many);
     }
 
-    /// Returns the secrets that sign at `now`, newest first.
-    pub(super) fn secrets(
+    /// Decrypts the secrets that sign at `now` or later.
+    pub(super) fn open_secrets(
         &self,
         keys: &MasterKeys,
         now: Timestamp,
-    ) -> Result<Vec<WebhookSecret>, OpenError> {
+    ) -> Result<OpenSecrets, OpenError> {
         let previous = self.previous_secrets.iter().rev().filter(|(_, until)| now < *until);
-        let sealed = std::iter::once(&self.secret).chain(previous.map(|(secret, _)| secret));
-        sealed.map(|sealed| open(sealed, keys, self.id)).collect()
+        let previous = previous.map(|(secret, until)| (secret, Some(*until)));
+        let sealed = std::iter::once((&self.secret, None)).chain(previous);
+        let opened = sealed.map(|(sealed, until)| Ok((open(sealed, keys, self.id)?, until)));
+        opened.collect::<Result<_, _>>().map(OpenSecrets)
+    }
+}
+
+/// The decrypted secrets of an endpoint, newest first, each with the moment until which it signs.
+pub(super) struct OpenSecrets(Vec<(WebhookSecret, Option<Timestamp>)>);
+
+impl OpenSecrets {
+    /// Returns the secrets that sign at `now`, newest first.
+    pub(super) fn signing(&self, now: Timestamp) -> impl Iterator<Item = &WebhookSecret> {
+        let signing = self.0.iter().filter(move |(_, until)| until.is_none_or(|until| now < until));
+        signing.map(|(secret, _)| secret)
     }
 }
 
@@ -196,10 +209,10 @@ mod tests {
         assert_eq!(endpoint.reseal(&old), None);
         assert_eq!(endpoint.reseal(&both), Some(()));
         assert_eq!(endpoint.reseal(&both), None);
-        let secrets = endpoint.secrets(&new, at).unwrap();
-        let texts: Vec<_> = secrets.iter().map(WebhookSecret::as_bytes).collect();
+        let secrets = endpoint.open_secrets(&new, at).unwrap();
+        let texts: Vec<_> = secrets.signing(at).map(WebhookSecret::as_bytes).collect();
         assert_eq!(texts, [&b"now"[..], b"before"]);
-        assert!(endpoint.secrets(&old, at).is_err());
+        assert!(endpoint.open_secrets(&old, at).is_err());
     }
 
     #[test]
@@ -210,9 +223,13 @@ mod tests {
         let sealed = |text: &str| seal(&WebhookSecret::new(text.as_bytes().to_vec()), &keys, id);
         let mut endpoint = endpoint(sealed("a"), at);
         let texts = |endpoint: &Endpoint, now| {
-            let secrets = endpoint.secrets(&keys, now).unwrap();
             let text = |it: &WebhookSecret| String::from_utf8(it.as_bytes().to_vec()).unwrap();
-            secrets.iter().map(text).collect::<String>()
+            let secrets = endpoint.open_secrets(&keys, now).unwrap();
+            let texts: String = secrets.signing(now).map(text).collect();
+            // They may have been opened earlier.
+            let secrets = endpoint.open_secrets(&keys, at).unwrap();
+            assert_eq!(secrets.signing(now).map(text).collect::<String>(), texts);
+            texts
         };
         let hours = |hours: u64| at.plus(Duration::from_secs(3600 * hours));
         endpoint.rotate(sealed("b"), at);

@@ -91,13 +91,15 @@ fn what_follows_a_delivery_is_stored_as_ever() {
         replay: Some((3, 9)),
     };
     let mut sheet = Sheet::default();
-    sheet.json("cursor", &cursor);
-    sheet.json("cursor at rest", &Cursor { after: 99, ..Cursor::default() });
+    sheet.bytes("cursor", &cursor.encode());
+    sheet.postcard("its fields", &cursor);
+    sheet.bytes("cursor at rest", &Cursor { after: 99, ..Cursor::default() }.encode());
     sheet.json("waiting", &waiting(Some(AT), Some(lane), Some(batch), true));
     sheet.json("given up", &waiting(None, None, None, false));
     sheet.is(expect![[r#"
-        cursor: {"after":99,"open":[{"first":7,"last":12,"failures":3},{"first":7,"last":12,"failures":3,"lane":18247621296326066385,"batch":[[7,3],[12,1]],"again":true}],"failing_since":1700000000123,"again":[3,9]}
-        cursor at rest: {"after":99,"open":[],"failing_since":null}
+        cursor: 016302070c03000000070c0301d181f99ab9dca49efd01010207030c010101fbd095ffbc31010309
+        its fields: 6302070c03000000070c0301d181f99ab9dca49efd01010207030c010101fbd095ffbc31010309
+        cursor at rest: 0163000000
         waiting: {"last":12,"failures":3,"at":1700000000123,"lane":18247621296326066385,"batch":[[7,3],[12,1]],"again":true}
         given up: {"last":12,"failures":3,"at":null}
     "#]]);
@@ -131,8 +133,26 @@ fn tries_are_stored_as_ever() {
         ..tried.clone()
     };
     let mut sheet = Sheet::default();
-    sheet.json("tries", &vec![tried, forgotten]);
+    let tries = vec![tried, forgotten];
+    let record = encode_attempts(&tries);
+    assert_eq!(decode_attempts(&record).as_ref(), Ok(&tries));
+    for damaged in
+        [&[][..], &record[1..], &record[..record.len() - 1], &[&record[..], &[0]].concat()]
+    {
+        assert!(decode_attempts(damaged).is_err(), "{damaged:02x?}");
+    }
+    sheet.bytes("tries", &record);
+    sheet.postcard("their fields", &tries);
     sheet.is(expect![[r#"
-        tries: [{"event_id":"evt_01hf7yat3v041061050r3gg28a","batch_event_ids":["evt_01hf7yat3v041061050r3gg28b","evt_01hf7yat3v041061050r3gg28c"],"kind":"batch","attempt":2,"status":503,"error":"timeout","latency_ms":20000,"response":"late","at":1700000000123,"next_retry_at":1700000000123},{"event_id":null,"forgotten":[3,9],"kind":"forgotten","attempt":2,"status":null,"error":null,"latency_ms":20000,"response":null,"at":1700000000123,"next_retry_at":null}]
+        tries:
+            01020110018bcfe5687b0102030405060708090a0210018bcfe5687b0102030405060708090b1001
+            8bcfe5687b0102030405060708090c000562617463680201f703010774696d656f7574a09c010104
+            6c617465fbd095ffbc3101fbd095ffbc31000001030909666f72676f7474656e020000a09c0100fb
+            d095ffbc3100
+        their fields:
+            020110018bcfe5687b0102030405060708090a0210018bcfe5687b0102030405060708090b10018b
+            cfe5687b0102030405060708090c000562617463680201f703010774696d656f7574a09c0101046c
+            617465fbd095ffbc3101fbd095ffbc31000001030909666f72676f7474656e020000a09c0100fbd0
+            95ffbc3100
     "#]]);
 }

@@ -4,6 +4,9 @@
 //! deliveries is stored for each endpoint, and its actor alone writes it. It is below
 //! `workspace ‖ 0 ‖ s ‖ endpoint`: `c` is the cursor in the log. `w ‖ sequence` is a delivery that
 //! waits for a retry or was given up. `d ‖ number` has the attempts that were written together.
+//!
+//! A busy endpoint writes its cursor and its attempts all the time. Both have a version byte and
+//! postcard's format, which is shorter than JSON. The other records are JSON.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -11,7 +14,7 @@ use std::ops::{ControlFlow, Deref};
 use std::str::FromStr;
 
 use postrider_domain::{EventId, Timestamp, WebhookId, WorkspaceId};
-use postrider_store::view::codec::{decode, encode};
+use postrider_store::view::codec::decode;
 use postrider_store::{Change, Direction, StoreError, Table, View};
 use serde::{Deserialize, Serialize};
 
@@ -34,8 +37,15 @@ pub struct Cursor {
     pub failing_since: Option<Timestamp>,
     /// The replay in progress: the sequences after which and up to which events are delivered
     /// again.
-    #[serde(rename = "again", default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<(u64, u64)>,
+}
+
+impl Cursor {
+    /// Returns its record.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        encode_binary(self)
+    }
 }
 
 /// A delivery that was in flight when the cursor was written. It is repeated after a restart.
@@ -48,13 +58,10 @@ pub struct OpenDelivery {
     /// The number of attempts that failed before.
     pub failures: u32,
     /// The contact that the event is about, if the endpoint is ordered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<OrderingKey>,
     /// The events of a batch; `None` of a single event.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<EventBatch>,
     /// Set if it is a replay.
-    #[serde(rename = "again", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_replay: bool,
 }
 
@@ -92,11 +99,9 @@ pub struct DeliveryAttempt {
     /// The `webhook-id` header: the event's id, or the batch's; `None` for forgotten events.
     pub event_id: Option<EventId>,
     /// The events of a batch, a hundred at the most; none for a single event.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub batch_event_ids: Vec<EventId>,
     /// Sequences of the first and the last event that the log no longer had when they were to be
     /// delivered. The row then is no attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forgotten: Option<(u64, u64)>,
     /// The event's type, `batch` or `forgotten`.
     pub kind: String,
@@ -173,6 +178,33 @@ impl Deref for KeptAttempt {
     }
 }
 
+/// The first byte of a binary record.
+const VERSION: u8 = 1;
+
+fn encode_binary<T: Serialize>(record: &T) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    postrider_domain::event::encode(record, &mut bytes);
+    bytes
+}
+
+fn decode_binary<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, StoreError> {
+    let record = bytes.strip_prefix(&[VERSION]).map(postcard::take_from_bytes);
+    match record {
+        Some(Ok((record, []))) => Ok(record),
+        _ => Err(StoreError::Damaged("a record of a webhook cannot be read".into())),
+    }
+}
+
+/// Returns the record of attempts that are written together.
+pub(super) fn encode_attempts(attempts: &[DeliveryAttempt]) -> Vec<u8> {
+    encode_binary(&attempts)
+}
+
+/// Decodes the output of [`encode_attempts`].
+pub(super) fn decode_attempts(bytes: &[u8]) -> Result<Vec<DeliveryAttempt>, StoreError> {
+    decode_binary(bytes)
+}
+
 /// The key of a workspace's endpoints.
 pub fn endpoints_key(workspace: &WorkspaceId) -> Vec<u8> {
     [workspace.as_str().as_bytes(), &[0, b'e']].concat()
@@ -238,7 +270,7 @@ impl AttemptLog {
     ) {
         let Some(newest) = attempts.last().map(|newest| newest.at) else { return };
         let key = tries_key(workspace, id, self.next);
-        changes.push(Change::put(Table::Webhooks, key, encode(&attempts)));
+        changes.push(Change::put(Table::Webhooks, key, encode_attempts(attempts)));
         self.add_record(self.next, attempts.len(), newest);
         let too_old = |at: Timestamp| at.plus(kept.kept_for) < newest;
         while let Some((number, count, _)) = self
@@ -278,10 +310,10 @@ fn take_record(stored: &mut StoredDeliveries, key: &[u8], value: &[u8]) -> Resul
     let (kind, number) = key.split_first().ok_or_else(damaged)?;
     let number = number.try_into().map(u64::from_be_bytes);
     match (kind, number) {
-        (b'c', _) => stored.cursor = decode(value)?,
+        (b'c', _) => stored.cursor = decode_binary(value)?,
         (b'w', Ok(first)) => drop(stored.waiting.insert(first, decode(value)?)),
         (b'd', Ok(number)) => {
-            let attempts: Vec<DeliveryAttempt> = decode(value)?;
+            let attempts = decode_attempts(value)?;
             let newest = attempts.last().map_or_else(Timestamp::default, |newest| newest.at);
             stored.attempts.add_record(number, attempts.len(), newest);
         }
@@ -307,7 +339,7 @@ pub fn deliveries(
     store.scan(Table::Webhooks, &prefix, None, Direction::Backward, &mut |key, value| {
         // A key without a number is reported as damage when the endpoint's actor starts.
         let record = key[prefix.len()..].try_into().map_or(0, u64::from_be_bytes);
-        match decode::<Vec<DeliveryAttempt>>(value) {
+        match decode_attempts(value) {
             Ok(attempts) => {
                 let kept = attempts.into_iter().enumerate().rev();
                 all.extend(kept.map(|(place, attempt)| KeptAttempt {
@@ -339,7 +371,7 @@ pub fn delivery(
 ) -> Result<Option<KeptAttempt>, StoreError> {
     let key = tries_key(workspace, webhook, id.record);
     let Some(value) = store.get(Table::Webhooks, &key)? else { return Ok(None) };
-    let found = decode::<Vec<DeliveryAttempt>>(&value)?.into_iter().nth(id.place);
+    let found = decode_attempts(&value)?.into_iter().nth(id.place);
     let found = found.filter(|attempt| attempt.at.plus(kept.kept_for) >= now);
     Ok(found.map(|attempt| KeptAttempt { id, attempt }))
 }

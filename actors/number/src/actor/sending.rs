@@ -191,12 +191,13 @@ impl NumberActor {
             Err(sending) => {
                 let watch = Stopwatch::start();
                 state.in_flight.push(attempt.message.origin);
-                let myself = myself.clone();
+                // The attempt is in a box, because a task is moved several times before it runs.
+                let (myself, attempt) = (myself.clone(), Box::new(attempt));
                 drop(tokio::spawn(async move {
                     let outcome = sending.await;
                     end_span(span, &outcome);
                     // If the actor has died, everything is dispatched again to its successor.
-                    drop(myself.cast(NumberMessage::Done(Box::new(attempt), watch, outcome)));
+                    drop(myself.cast(NumberMessage::Done(attempt, watch, outcome)));
                 }));
             }
         }

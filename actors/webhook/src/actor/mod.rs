@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use crate::attempt::{self, AttemptEnd, EndedAttempt};
 use crate::delivery::{Aftermath, StartedAttempt};
 use crate::directory_entry::{EndpointEntry, EndpointSlot};
+use crate::endpoint::{Endpoint, OpenSecrets};
 use crate::message::{EndpointMessage, ReplayError};
 use crate::ports::EndpointServices;
 use crate::queue::DeliveryQueue;
@@ -57,6 +58,8 @@ pub(crate) struct EndpointState {
     unposted: Vec<(StartedAttempt, RequestPermit)>,
     /// The unposted batches whose record is in the write in progress.
     unposted_in_write: Vec<(StartedAttempt, RequestPermit)>,
+    /// The endpoint whose secrets were decrypted last, with them.
+    opened: Option<(Arc<Endpoint>, Arc<OpenSecrets>)>,
     /// Attempts in flight; they end with the actor.
     tasks: JoinSet<()>,
     /// Set if the log may have more than was read.
@@ -97,6 +100,7 @@ impl EndpointState {
             attempts_in_write: 0,
             unposted: Vec::new(),
             unposted_in_write: Vec::new(),
+            opened: None,
             tasks: JoinSet::new(),
             grown: true,
             reading: false,
@@ -290,19 +294,46 @@ impl EndpointActor {
         permit: RequestPermit,
         state: &mut EndpointState,
     ) {
-        let making = attempt::make(
+        // The attempt is in a box, because a task is moved several times before it runs.
+        let making = Box::pin(attempt::make(
             Arc::clone(&self.services),
             self.slot.workspace.clone(),
-            self.slot.endpoint.load_full(),
+            self.open_endpoint(state),
             attempt,
             permit,
-        );
+        ));
         let myself = myself.clone();
         state.tasks.spawn(async move {
             let finished = making.await;
             // An actor that has stopped repeats the attempt when it runs again.
             drop(myself.cast(EndpointMessage::Done(Box::new(finished))));
         });
+    }
+
+    /// Returns the endpoint, and its secrets if they can be decrypted.
+    fn open_endpoint(
+        &self,
+        state: &mut EndpointState,
+    ) -> (Arc<Endpoint>, Option<Arc<OpenSecrets>>) {
+        let endpoint = self.slot.endpoint.load_full();
+        // Each change of an endpoint makes another value.
+        if let Some((known, secrets)) = &state.opened
+            && Arc::ptr_eq(known, &endpoint)
+        {
+            return (endpoint, Some(Arc::clone(secrets)));
+        }
+        match endpoint.open_secrets(&self.services.master_keys, self.services.clock.now()) {
+            Ok(secrets) => {
+                let secrets = Arc::new(secrets);
+                state.opened = Some((Arc::clone(&endpoint), Arc::clone(&secrets)));
+                (endpoint, Some(secrets))
+            }
+            Err(error) => {
+                tracing::error!(webhook = %endpoint.id, %error, "its secret cannot be opened");
+                state.opened = None;
+                (endpoint, None)
+            }
+        }
     }
 
     fn attempt_ended(

@@ -164,7 +164,7 @@ impl EndpointActor {
         (state.dirty, state.writing) = (false, true);
         let (workspace, id) = (&self.slot.workspace, self.slot.id);
         state.written = state.queue.cursor();
-        let cursor = encode(&state.written);
+        let cursor = state.written.encode();
         let mut changes =
             vec![Change::put(Table::Webhooks, records::cursor_key(workspace, id), cursor)];
         for (first, waiting) in state.queue.take_changed() {

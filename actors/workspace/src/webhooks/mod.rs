@@ -321,7 +321,7 @@ impl Command for CreateWebhook {
         context.put_endpoints(&endpoints);
         let cursor = Cursor { after: context.log_next - 1, ..Cursor::default() };
         let key = records::cursor_key(&context.core.id, self.id);
-        context.put_json(Table::Webhooks, key, &cursor);
+        context.put(Table::Webhooks, key, cursor.encode());
         Ok(info)
     }
 }
