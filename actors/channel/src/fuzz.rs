@@ -52,6 +52,9 @@ fn the_examples_are_read() {
         })
         .sum();
     assert!(items >= 6, "only {items} items are read, so the fuzzer does not reach their parsers");
+    for raw in CALLBACKS {
+        assert!(envelope::assert_passes_agree(raw), "{}", raw.escape_ascii());
+    }
 }
 
 #[test]
@@ -60,6 +63,7 @@ fn fuzz_callbacks() {
     let fuzzer = bolero::check!().with_iterations(20_000);
     fuzzer.for_each(|script: &[u8]| {
         let raw = edited(&CALLBACKS, &script[..script.len().min(1 + 2 * 4)]);
+        envelope::assert_passes_agree(&raw);
         let Some(parts) = envelope::read(&raw, &ItemCounts::default()) else { return };
         let mut held = 0;
         for part in &parts {

@@ -56,23 +56,23 @@ impl About {
     }
 }
 
+/// The body of a callback, with `E` as its list of entries.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct CallbackBody<'a> {
-    #[serde(borrow)]
-    entry: Option<&'a RawValue>,
+struct CallbackBody<E> {
+    entry: E,
 }
 
+/// The news of one account, with `C` as its list of changes.
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct AccountEntry<'a> {
+#[serde(default, bound(deserialize = "C: Default + Deserialize<'de>"))]
+struct AccountEntry<'a, C> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    changes: Option<&'a RawValue>,
+    changes: C,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct FieldChange<'a> {
     #[serde(borrow)]
@@ -81,22 +81,23 @@ struct FieldChange<'a> {
     value: Option<&'a RawValue>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct MessagesValue<'a> {
+/// The value of a change about messages, with `L` as a list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "L: Default + Deserialize<'de>"))]
+struct MessagesValue<'a, L> {
     #[serde(borrow)]
     metadata: Option<&'a RawValue>,
-    #[serde(borrow)]
-    contacts: Option<&'a RawValue>,
-    #[serde(borrow)]
-    messages: Option<&'a RawValue>,
-    #[serde(borrow)]
-    statuses: Option<&'a RawValue>,
-    #[serde(borrow)]
-    user_preferences: Option<&'a RawValue>,
-    #[serde(borrow)]
-    errors: Option<&'a RawValue>,
+    contacts: L,
+    messages: L,
+    statuses: L,
+    user_preferences: L,
+    errors: L,
 }
+
+/// The elements of a list.
+type Items<'a> = Vec<&'a RawValue>;
+/// An entry: an account's id, and the changes of its fields.
+type Entry<'a> = (Option<&'a RawValue>, Vec<FieldChange<'a>>);
 
 /// Parses a callback's body into its parts; `None` if the body is not JSON.
 ///
@@ -104,32 +105,29 @@ struct MessagesValue<'a> {
 /// addressee is known.
 pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
     let raw = json::mended(raw);
-    let body: &RawValue = serde_json::from_slice(&raw).ok()?;
     let mut parts = Vec::new();
-    for entry in items(parsed::<CallbackBody<'_>>(Some(body)).entry) {
-        let entry: AccountEntry<'_> = parsed(Some(entry));
-        for change in items(entry.changes) {
-            let FieldChange { field, value } = parsed(Some(change));
+    for (id, changes) in entries(&raw)? {
+        for FieldChange { field, value } in changes {
             let field = read_value(field);
             match field.as_str().unwrap_or_default() {
                 field @ ("messages" | "user_preferences") => {
-                    parts.push(messages(field, parsed(value), counts));
+                    parts.push(messages(field, messages_value(value), counts));
                 }
                 field if callback::TEMPLATE_FIELDS.contains(&field) => {
                     let template = callback::template(field, &read_value(value));
                     let template = template.ok_or(Some(IgnoredReason::Unreadable));
                     let mut tally = counts.tally(field);
                     let templates = tally.take(template).into_iter().collect();
-                    let about = About::Account(read_value(entry.id).as_str().map(Into::into));
+                    let about = About::Account(read_value(id).as_str().map(Into::into));
                     let ignored = tally.ignored();
                     let callback = Callback { templates, ignored, ..Callback::default() };
                     parts.push(Part { about, callback, parsed: tally.parsed() });
                 }
                 field if NUMBER_FIELDS.contains(&field) => {
-                    parts.push(number(field, entry.id, value, counts));
+                    parts.push(number(field, id, value, counts));
                 }
                 field if ACCOUNT_FIELDS.contains(&field) => {
-                    parts.push(account(field, entry.id, value, counts));
+                    parts.push(account(field, id, value, counts));
                 }
                 field @ "user_id_update" => {
                     parts.push(forwarded(field, &read_value(value), counts));
@@ -138,7 +136,7 @@ pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
                     let tally = counts.tally(field).parsed();
                     let ignored = counts.pass_over(field);
                     if !ignored.is_empty() {
-                        let about = about(entry.id, parsed(value));
+                        let about = about(id, messages_value(value));
                         let callback = Callback { ignored, ..Callback::default() };
                         parts.push(Part { about, callback, parsed: tally });
                     }
@@ -156,22 +154,59 @@ pub fn read(raw: &[u8], counts: &ItemCounts) -> Option<Vec<Part>> {
 #[must_use]
 pub fn numbers_of(raw: &[u8]) -> Option<BTreeSet<Box<str>>> {
     let raw = json::mended(raw);
-    let body: &RawValue = serde_json::from_slice(&raw).ok()?;
     let mut numbers = BTreeSet::new();
-    for entry in items(parsed::<CallbackBody<'_>>(Some(body)).entry) {
-        for change in items(parsed::<AccountEntry<'_>>(Some(entry)).changes) {
-            let FieldChange { field, value } = parsed(Some(change));
-            let metadata = match read_value(field).as_str()? {
-                "messages" | "user_preferences" => {
-                    read_value(parsed::<MessagesValue<'_>>(value).metadata)
-                }
-                "user_id_update" => read_value(value)["metadata"].clone(),
-                _ => return None,
-            };
-            numbers.extend(metadata["phone_number_id"].as_str().map(Box::from));
-        }
+    for FieldChange { field, value } in entries(&raw)?.into_iter().flat_map(|(_, changes)| changes)
+    {
+        let metadata = match read_value(field).as_str()? {
+            "messages" | "user_preferences" => read_value(messages_value(value).metadata),
+            "user_id_update" => read_value(value)["metadata"].clone(),
+            _ => return None,
+        };
+        numbers.extend(metadata["phone_number_id"].as_str().map(Box::from));
     }
     Some(numbers)
+}
+
+/// Returns the entries of a body; `None` if it is not JSON.
+fn entries(raw: &[u8]) -> Option<Vec<Entry<'_>>> {
+    typed_entries(raw).or_else(|| readable_entries(raw))
+}
+
+/// Reads the entries in one pass; `None` if a part of the body has another type than it should.
+fn typed_entries(raw: &[u8]) -> Option<Vec<Entry<'_>>> {
+    let body: CallbackBody<Vec<AccountEntry<'_, Vec<FieldChange<'_>>>>> =
+        serde_json::from_slice(raw).ok()?;
+    Some(body.entry.into_iter().map(|entry| (entry.id, entry.changes)).collect())
+}
+
+/// Reads the parts that have the right type, with a pass for each level; `None` if it is not JSON.
+fn readable_entries(raw: &[u8]) -> Option<Vec<Entry<'_>>> {
+    let body: &RawValue = serde_json::from_slice(raw).ok()?;
+    let entries = items(parsed::<CallbackBody<Option<&RawValue>>>(Some(body)).entry);
+    let changes = entries.map(|entry| {
+        let entry: AccountEntry<'_, Option<&RawValue>> = parsed(Some(entry));
+        (entry.id, items(entry.changes).map(|change| parsed(Some(change))).collect())
+    });
+    Some(changes.collect())
+}
+
+/// Returns the value of a change about messages, as far as it can be read.
+fn messages_value(value: Option<&RawValue>) -> MessagesValue<'_, Items<'_>> {
+    let typed = value.and_then(|value| serde_json::from_str(value.get()).ok());
+    typed.unwrap_or_else(|| readable_messages_value(value))
+}
+
+/// Reads the lists that are lists, with a pass for each of them.
+fn readable_messages_value(value: Option<&RawValue>) -> MessagesValue<'_, Items<'_>> {
+    let value: MessagesValue<'_, Option<&RawValue>> = parsed(value);
+    MessagesValue {
+        metadata: value.metadata,
+        contacts: items(value.contacts).collect(),
+        messages: items(value.messages).collect(),
+        statuses: items(value.statuses).collect(),
+        user_preferences: items(value.user_preferences).collect(),
+        errors: items(value.errors).collect(),
+    }
 }
 
 /// Parses the news of a number, which each field names in another way.
@@ -185,7 +220,7 @@ fn number(
     let of = read_value(account).as_str().map(Into::into);
     let about = match field {
         "business_capability_update" => About::Account(of),
-        "smb_message_echoes" => about(account, parsed(value)),
+        "smb_message_echoes" => about(account, messages_value(value)),
         _ => About::Phone { account: of, phone: news::changed_phone(&change) },
     };
     let mut tally = counts.tally(field);
@@ -222,7 +257,7 @@ fn account(
 }
 
 /// Returns the number that a change of an unknown field names, else the account.
-fn about(account: Option<&RawValue>, report: MessagesValue<'_>) -> About {
+fn about(account: Option<&RawValue>, report: MessagesValue<'_, Items<'_>>) -> About {
     let number = read_value(report.metadata)["phone_number_id"].as_str().map(Box::from);
     match number {
         Some(number) => About::Number(Some(number)),
@@ -230,8 +265,7 @@ fn about(account: Option<&RawValue>, report: MessagesValue<'_>) -> About {
     }
 }
 
-fn messages(field: &str, report: MessagesValue<'_>, counts: &ItemCounts) -> Part {
-    let values = |list| items(list).map(json::readable);
+fn messages(field: &str, report: MessagesValue<'_, Items<'_>>, counts: &ItemCounts) -> Part {
     let of = read_value(report.metadata)["phone_number_id"].as_str().map(Into::into);
     let contacts: Vec<_> = values(report.contacts).collect();
     let (mut callback, mut tally) = (Callback::default(), counts.tally(field));
@@ -283,6 +317,11 @@ fn forwarded(field: &str, value: &Value, counts: &ItemCounts) -> Part {
     Part { about: About::Number(of), callback, parsed: tally.parsed() }
 }
 
+/// Returns the elements of a list, as far as each can be read.
+fn values<'a>(list: Items<'a>) -> impl Iterator<Item = Value> + use<'a> {
+    list.into_iter().map(json::readable)
+}
+
 /// Returns the elements of a list; none if the value is no list.
 fn items(list: Option<&RawValue>) -> impl Iterator<Item = &RawValue> {
     parsed::<Vec<&RawValue>>(list).into_iter()
@@ -296,6 +335,31 @@ fn read_value(value: Option<&RawValue>) -> Value {
 /// Returns the parsed value; the default if it is missing or of another type.
 fn parsed<'a, T: Default + Deserialize<'a>>(value: Option<&'a RawValue>) -> T {
     value.and_then(|value| serde_json::from_str(value.get()).ok()).unwrap_or_default()
+}
+
+/// Asserts that one pass reads the same as a pass for each level, if it reads anything.
+///
+/// Returns whether one pass reads the entries and the value of each change.
+#[cfg(test)]
+pub(crate) fn assert_passes_agree(raw: &[u8]) -> bool {
+    let raw = json::mended(raw);
+    let (typed, readable) = (typed_entries(&raw), readable_entries(&raw));
+    let mut one_pass = typed.is_some();
+    if one_pass {
+        assert_eq!(format!("{typed:?}"), format!("{readable:?}"));
+    }
+    let changes = readable.into_iter().flatten().flat_map(|(_, changes)| changes);
+    for value in changes.map(|change| change.value) {
+        let text = value.map_or("null", RawValue::get);
+        match serde_json::from_str::<MessagesValue<'_, Items<'_>>>(text) {
+            Ok(typed) => {
+                let readable = readable_messages_value(value);
+                assert_eq!(format!("{typed:?}"), format!("{readable:?}"), "{text}");
+            }
+            Err(_) => one_pass = false,
+        }
+    }
+    one_pass
 }
 
 #[cfg(test)]
