@@ -1,6 +1,6 @@
 //! Links, settings, commands, examples and measurements that the documents name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use postrider::settings::{Flags, Settings};
@@ -129,19 +129,60 @@ fn measured(name: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     found
 }
 
-#[test]
-fn the_readme_measures_what_the_table_of_all_rows_says() {
-    let (short, whole) = (measured("README.md"), measured("docs/measurements.md"));
-    assert!(short.len() > 3, "{short:?}");
-    for (row, cells) in &short {
-        let same = whole.get(row).unwrap_or_else(|| panic!("{row} is not in docs/measurements.md"));
-        for (title, cell) in cells {
-            assert!(same.get(title).is_none_or(|other| other == cell), "{row}, {title}: {cell}");
+/// The numbers in a cell, without the commas between their digits.
+fn numbers(cell: &str) -> Vec<String> {
+    let words = cell.split(|it: char| !it.is_ascii_digit() && !matches!(it, '.' | ','));
+    let words = words.map(|word| word.trim_matches(['.', ',']).replace(',', ""));
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Asserts that a line of README.md has the figures of the row or the comparison that it names.
+fn check_figures(line: &[String], all: &BTreeMap<String, BTreeMap<String, String>>) {
+    let [what, own, instead, row] = line else { panic!("{line:?} has other columns") };
+    let figures =
+        |cells: Vec<String>| -> BTreeSet<_> { numbers(&cells.join(" ")).into_iter().collect() };
+    let (known, others) = match all.get(row.trim_matches('`')) {
+        Some(cells) => (figures(vec![cells["value"].clone()]), BTreeSet::new()),
+        None => {
+            let compared = rows(&document("docs/comparisons.md").text).into_iter();
+            let of_row = |own: bool| {
+                let compared = compared.clone().map(|(_, cells)| cells);
+                let same =
+                    compared.filter(move |it| it[0] == *what && (it[1] == "Postrider") == own);
+                figures(same.flat_map(|it| [it[2].clone(), it[4].clone()]).collect())
+            };
+            (of_row(true), of_row(false))
+        }
+    };
+    assert!(!known.is_empty(), "{line:?} names no row");
+    for (cell, known) in [(own, known), (instead, others)] {
+        for number in numbers(cell) {
+            assert!(known.contains(&number), "{number} is not in {known:?}: {line:?}");
         }
     }
-    for (row, _) in whole.iter().filter(|(_, cells)| cells["kept"].contains("missed")) {
-        assert!(short.contains_key(row), "{row} missed its budget and is not in README.md");
-    }
+}
+
+#[test]
+fn the_readme_measures_what_the_tables_of_all_rows_say() {
+    let all = measured("docs/measurements.md");
+    let readme = rows(&document("README.md").text);
+    let lines = readme.iter().filter(|(heading, _)| heading == "How fast it is").skip(1);
+    let lines: Vec<_> = lines.map(|(_, cells)| cells).collect();
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    lines.into_iter().for_each(|line| check_figures(line, &all));
+}
+
+#[test]
+fn a_row_that_misses_its_budget_is_explained() {
+    let name = "docs/measurements.md";
+    let explained = rows(&document(name).text).into_iter();
+    let explained = explained.filter(|(heading, _)| heading == "Rows that miss their budget");
+    let explained = explained.map(|(_, cells)| cells[0].trim_matches('`').to_owned()).skip(1);
+    let explained: BTreeSet<_> = explained.collect();
+    let missed = measured(name);
+    let missed = missed.iter().filter(|(_, cells)| cells["kept"].contains("missed"));
+    let missed: BTreeSet<_> = missed.map(|(row, _)| row.clone()).collect();
+    assert_eq!(explained, missed, "{name} explains other rows than those that are missed");
 }
 
 #[test]
