@@ -27,15 +27,21 @@ const BACKOFF_MAX: Duration = Duration::from_secs(10);
 pub(crate) struct CallerArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// `-` reads an API key of the workspace from standard input; left out: that of
-    /// POSTRIDER_API_KEY or the demo key in the data directory
-    #[arg(long, global = true, value_name = "-")]
+    /// Read an API key of the workspace from standard input. Without this option, the command uses
+    /// POSTRIDER_API_KEY or demo.key in the data directory
+    #[arg(long, global = true, help_heading = "Server", value_name = "-")]
     pub(crate) key: Option<String>,
-    /// A file whose first line is an API key
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "key")]
+    /// Read the API key from the first line of this file
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Server",
+        value_name = "FILE",
+        conflicts_with = "key"
+    )]
     pub(crate) key_file: Option<PathBuf>,
-    /// The server's data directory, where demo.key is
-    #[arg(long, global = true, value_name = "DIR")]
+    /// The data directory of the server, which contains demo.key
+    #[arg(long, global = true, help_heading = "Server", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 }
 

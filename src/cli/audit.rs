@@ -40,11 +40,11 @@ pub(crate) struct AuditArgs {
     command: Option<AuditCommand>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Go on to show what is recorded from now on, until it is interrupted; with --json one record
-    /// in a line
+    /// Show new records as they are written, until you interrupt the command. With --json, each
+    /// record is one line
     #[arg(long)]
     follow: bool,
-    /// Most records that are shown: the newest ones
+    /// Show at most this many records, the newest ones
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
 }
@@ -52,28 +52,30 @@ pub(crate) struct AuditArgs {
 /// Which records are shown.
 #[derive(Debug, Args)]
 struct FilterArgs {
-    /// Only those of this workspace
+    /// Show only records of this workspace
     #[arg(long, short)]
     workspace: Option<WorkspaceId>,
-    /// Only those of the actor of this kind, id or name
+    /// Show only records of the actor with this kind, id or name
     #[arg(long)]
     actor: Option<String>,
-    /// Only this action, such as key.create, or all that begin so, such as key
+    /// Show only records of this action (key.create), or of all actions with this prefix (key)
     #[arg(long)]
     action: Option<String>,
-    /// Only those of this moment or later, such as 2026-01-31T09:30:00Z
+    /// Show only records from this time on, such as 2026-01-31T09:30:00Z
     #[arg(long, value_name = "TIME")]
     since: Option<Timestamp>,
-    /// Only those before this moment
+    /// Show only records before this time
     #[arg(long, value_name = "TIME")]
     until: Option<Timestamp>,
 }
 
 #[derive(Debug, Subcommand)]
 enum AuditCommand {
-    /// Verify that no record was altered, removed or added; ends with status 1 if one was
+    /// Verify that no record was altered, removed or added
+    ///
+    /// The command ends with status 1 and names the first record that fails verification.
     Verify {
-        /// The data directory of a server that does not run, instead of a running server
+        /// Verify the data directory of a stopped server instead of a running server
         #[arg(long, value_name = "DIR")]
         stopped: Option<PathBuf>,
     },
@@ -199,6 +201,6 @@ fn fault_text(problem: Option<&str>, id: Option<&str>) -> String {
 }
 
 fn print_verified(checked: u64, as_json: bool) -> Result<(), CliError> {
-    let shown = format!("{checked} records fit\n");
+    let shown = format!("{checked} records were verified\n");
     print(as_json, &json!({ "checked": checked, "fault": null }), &shown)
 }

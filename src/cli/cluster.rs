@@ -1,4 +1,4 @@
-//! `postrider cluster`: makes a cluster in NATS, shows its state, drains nodes, repairs shards.
+//! `postrider cluster`: creates a cluster in NATS, shows its state, drains nodes, repairs shards.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::client::AdminClient;
 use super::copies::report;
 use super::error::CliError;
-use super::output::print;
+use super::output::{print, size};
 use super::server_args::Remote;
 
 /// The interval at which the progress of a drain is requested.
@@ -31,25 +31,31 @@ pub(crate) struct ClusterArgs {
 
 #[derive(Debug, Subcommand)]
 enum ClusterCommand {
-    /// Make the cluster of the settings in NATS; it may be run again
+    /// Create the cluster of the settings in NATS
+    ///
+    /// It is safe to run the command again: an existing cluster stays.
     Init(InitArgs),
-    /// Copy every shard's checkpoint and log; a second backup to the same place adds what is new
+    /// Back up every shard of the cluster to a directory
+    ///
+    /// A later backup to the same directory adds only what is new.
     Backup(BackupArgs),
-    /// Make a shard anew that has stopped, of all that is whole
+    /// Rebuild a stopped shard from all data that is intact
     Repair(RepairArgs),
-    /// Show nodes, shards and problems, as any node sees them
+    /// Show the nodes, shards and problems of the cluster
     Status(Remote),
-    /// Have a node hand all its shards to the others, and wait until it owns none
+    /// Move all shards of a node to the other nodes, and wait until it owns none
     Drain(DrainArgs),
-    /// Let a node own shards again
+    /// Let a drained node own shards again
     Undrain(UndrainArgs),
-    /// Hand a shard to a node, where it stays until that node drains or has ended
+    /// Move a shard to a node
+    ///
+    /// The shard stays on this node until the node drains or stops, or until you move it again.
     Move(MoveArgs),
 }
 
 #[derive(Debug, Args)]
 struct NodeArgs {
-    /// The node's name; left out: that of the environment's settings
+    /// The name of the node
     #[arg(env = "POSTRIDER__CLUSTER__NODE")]
     node: String,
     #[command(flatten)]
@@ -60,7 +66,7 @@ struct NodeArgs {
 struct DrainArgs {
     #[command(flatten)]
     node: NodeArgs,
-    /// How long to wait until the node owns nothing
+    /// Wait at most this many seconds until the node owns no shards
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
 }
@@ -69,16 +75,16 @@ struct DrainArgs {
 struct UndrainArgs {
     #[command(flatten)]
     node: NodeArgs,
-    /// How long to ask again while no node answers, such as while this one starts
+    /// Retry for this many seconds while no node answers, such as while this node starts
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     wait: u64,
 }
 
 #[derive(Debug, Args)]
 struct MoveArgs {
-    /// The shard's number
+    /// The number of the shard
     shard: u16,
-    /// The node that shall own it
+    /// The name of the node that gets the shard
     #[arg(long, value_name = "NODE")]
     to: String,
     #[command(flatten)]
@@ -87,17 +93,17 @@ struct MoveArgs {
 
 #[derive(Debug, Args)]
 struct InitArgs {
-    /// Settings, laid over the defaults
+    /// The settings file, whose values override the defaults
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
+    /// Print the result as one JSON object
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 struct BackupArgs {
-    /// The directory of the backup; each shard has one below it
+    /// The directory of the backup, with one subdirectory for each shard
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
@@ -106,18 +112,19 @@ struct BackupArgs {
 
 #[derive(Debug, Args)]
 struct RepairArgs {
-    /// The shard's number
+    /// The number of the shard
     #[arg(long, value_name = "N")]
     shard: u16,
-    /// Give up what cannot be kept; without it the command only says what that is
+    /// Repair the shard even if data is lost. Without this option, the command changes nothing then
+    /// and shows the loss
     #[arg(long)]
     accept_loss: bool,
-    /// A backup of the cluster, for a shard of which no whole checkpoint is left
+    /// The directory of a backup of the cluster, for a shard that has no intact checkpoint
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// The data directory of a node that does not run, for what its log has lost; it may be given
-    /// several times. Those that run are asked
-    #[arg(long, value_name = "DATA-DIR")]
+    /// The data directory of a stopped node, for entries that the log has lost (repeatable). The
+    /// command asks running nodes itself
+    #[arg(long, value_name = "DIR")]
     node: Vec<PathBuf>,
     #[command(flatten)]
     settings: InitArgs,
@@ -165,7 +172,8 @@ async fn drain(args: &DrainArgs) -> Result<(), CliError> {
         let answer = client.administer(Method::POST, &path, None).await?;
         let left = answer["shards_left"].as_u64().unwrap_or_default();
         if left == 0 {
-            let shown = format!("{node} owns nothing; stop it, or `postrider cluster undrain`\n");
+            let shown =
+                format!("{node} owns no shards; stop it, or run `postrider cluster undrain`\n");
             return print(remote.json, &answer, &shown);
         }
         if watch.elapsed() >= Duration::from_secs(args.timeout) {
@@ -197,10 +205,10 @@ async fn move_shard(args: &MoveArgs) -> Result<(), CliError> {
     let body = json!({ "to": args.to });
     let answer =
         AdminClient::new(&args.remote)?.administer(Method::POST, &path, Some(&body)).await?;
-    let from = answer["from"].as_str().unwrap_or("nobody");
+    let from = answer["from"].as_str().unwrap_or("no node");
     let shown = format!(
-        "shard {}: from {from} to {}, in epoch {}, after {} ms\n",
-        args.shard, args.to, answer["epoch"], answer["milliseconds"]
+        "moved shard {} from {from} to {} in {} ms, epoch {}\n",
+        args.shard, args.to, answer["milliseconds"], answer["epoch"]
     );
     print(args.remote.json, &answer, &shown)
 }
@@ -229,7 +237,7 @@ async fn backup(args: &BackupArgs) -> Result<(), CliError> {
     let answer = json!({ "shards": shards.iter().map(object).collect::<Vec<_>>() });
     let line = |it: &ShardBackup| {
         let ShardBackup { shard, position, bytes, .. } = it;
-        format!("shard {shard:<4} up to position {position}, {bytes} bytes copied\n")
+        format!("shard {shard:<4} up to position {position}, {} copied\n", size(*bytes))
     };
     let mut all = CopiedContents::default();
     shards.iter().for_each(|it| all.add(it.contents.clone()));
@@ -247,7 +255,7 @@ async fn init(args: &InitArgs) -> Result<(), CliError> {
         "replicas": made.replicas,
         "created": made.created,
     });
-    let done = if made.created { "was made" } else { "is there" };
+    let done = if made.created { "was created" } else { "already exists" };
     let shown = format!(
         "the cluster {} {done}: {} shards, {} replicas of each log\n",
         made.cluster, made.shards, made.replicas
@@ -322,23 +330,23 @@ fn repair_text(repaired: &ShardRepaired) -> String {
     let ShardRepaired { shard, state, last, given_up, unknown_behind, problems, .. } = repaired;
     if *state == RepairState::Whole {
         let advice: String = problems.iter().map(|it| format!("{it}\n")).collect();
-        let whole = format!("shard {shard} is whole up to position {last}; nothing was changed\n");
+        let whole = format!("shard {shard} is intact up to position {last}; nothing was changed\n");
         return whole + &advice;
     }
     let mut lines: Vec<_> = problems.iter().map(|it| format!("damaged    {it}")).collect();
     let not_heard = repaired.not_heard.iter();
-    lines.extend(not_heard.map(|(node, why)| format!("not heard  {node}: {why}")));
+    lines.extend(not_heard.map(|(node, why)| format!("no answer  {node}: {why}")));
     lines.push(format!("kept       everything up to position {last}"));
     lines.push(match (given_up, unknown_behind) {
-        (None, None) => "given up   nothing".to_owned(),
-        (None, Some(behind)) => format!("given up   whatever followed position {behind}"),
-        (Some((from, to)), None) => format!("given up   positions {from} to {to}"),
+        (None, None) => "lost       nothing".to_owned(),
+        (None, Some(behind)) => format!("lost       anything after position {behind}"),
+        (Some((from, to)), None) => format!("lost       positions {from} to {to}"),
         (Some((from, to)), Some(_)) => {
-            format!("given up   positions {from} to {to}, and what no node reports")
+            format!("lost       positions {from} to {to}, and anything that no node reports")
         }
     });
     if *state == RepairState::Repaired {
-        lines.push(format!("repaired   nodes go on with shard {shard} within seconds"));
+        lines.push(format!("repaired   nodes resume shard {shard} within seconds"));
     }
     lines.into_iter().map(|line| format!("{line}\n")).collect()
 }

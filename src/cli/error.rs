@@ -37,59 +37,62 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Address(#[from] AddressError),
     #[error(
-        "no admin token: give --token-file or POSTRIDER_ADMIN_TOKEN, or --data-dir of the server; {path}: \
-         {source}",
+        "no admin token was found: use --token-file, POSTRIDER_ADMIN_TOKEN or --data-dir of the \
+         server; {path}: {source}",
         path = .path.display()
     )]
     NoToken { path: PathBuf, source: std::io::Error },
     #[error(
-        "no API key: give --key-file or POSTRIDER_API_KEY, or --data-dir of a sandbox; {path}: {source}",
+        "no API key was found: use --key-file, POSTRIDER_API_KEY or --data-dir of a sandbox; \
+         {path}: {source}",
         path = .path.display()
     )]
     NoKey { path: PathBuf, source: std::io::Error },
-    #[error("give the data directory of a stopped server: --data-dir DIR")]
+    #[error("the command needs the data directory of a stopped server: --data-dir DIR")]
     NoDataDir,
     #[error(transparent)]
     Copy(#[from] CopyError),
-    #[error("standard output says why")]
+    #[error("the command failed; standard output has the reason")]
     Reported,
     #[error(transparent)]
     Contacts(#[from] ImportError),
     #[error(transparent)]
     Json(#[from] JsonFileError),
-    #[error("interrupted; the same command goes on")]
+    #[error("interrupted; run the same command again to finish")]
     Suspended,
     #[error("cannot reach {server}: {cause}")]
     Unreachable { server: String, cause: String },
     #[error("{message} ({code})")]
     Refused { message: String, code: String },
-    #[error("record {sequence} of the audit log does not fit: {fault}")]
+    #[error("record {sequence} of the audit log fails verification: {fault}")]
     Audit { sequence: u64, fault: String },
-    #[error("{0} found; --json has all of it")]
+    #[error("{0} found; --json shows all details")]
     Problems(String),
-    #[error("nothing was changed: --accept-loss gives up what cannot be kept")]
+    #[error("nothing was changed; run the command again with --accept-loss to repair")]
     LossNotAccepted,
     #[error(
-        "nothing was changed: what is given up may be kept by {0}, which did not answer; repair \
-         again once it does, or stop it and name its data directory with --node"
+        "nothing was changed: nodes that did not answer may have lost entries ({0}); retry when \
+         they answer, or stop them and name their data directories with --node"
     )]
     NodesNotHeard(String),
     #[error("the records were not compared with the log: {0}")]
     NotCompared(String),
-    #[error("nobody has the e-mail address {0}")]
+    #[error("no user has the e-mail address {0}")]
     NoSuchUser(String),
     #[error(
-        "{path} is not empty; `postrider --data-dir {path}` serves what is there",
+        "{path} is not empty; run `postrider --data-dir {path}` to serve its data",
         path = .0.display()
     )]
     NotEmpty(PathBuf),
-    #[error("{node} still has {left} shards; the drain goes on, and the same command waits again")]
+    #[error("{node} still owns {left} shards; the drain continues: run the command again to wait")]
     Undrained { node: String, left: u64 },
-    #[error("stopped before its end")]
+    #[error("interrupted before the command finished")]
     Interrupted,
-    #[error("the engine ended by itself; nothing that was acknowledged is lost: start it again")]
+    #[error(
+        "the engine stopped unexpectedly, but no acknowledged data is lost: restart the server"
+    )]
     EngineEnded,
-    #[error("{server} answered something that is not Postrider's: {what}")]
+    #[error("{server} sent an unexpected answer: {what}")]
     Answer { server: String, what: String },
 }
 

@@ -29,11 +29,11 @@ pub(super) struct SecretSource<'a> {
 pub(crate) enum SecretError {
     #[error("{path}: {source}", path = .path.display())]
     File { path: PathBuf, source: std::io::Error },
-    #[error("--{flag} -: standard input holds no line")]
+    #[error("--{flag} -: the first line of standard input is empty")]
     Empty { flag: &'static str },
     #[error("--{flag} -: standard input: {source}")]
     Input { flag: &'static str, source: std::io::Error },
-    #[error("{0} has a character that no key or token has, such as a space or a line break")]
+    #[error("{0} has a character that is not allowed, such as a space or a line break")]
     Malformed(String),
 }
 
@@ -95,8 +95,8 @@ impl SecretSource<'_> {
         let Self { flag, variable, .. } = self;
         drop(writeln!(
             std::io::stderr(),
-            "warning: every user of this machine can see the value of --{flag}; give --{flag}-file \
-             FILE, --{flag} - (standard input) or {variable}: the next version takes no other"
+            "warning: every user of this machine can see the value of --{flag}; use --{flag}-file \
+             FILE, --{flag} - (standard input) or {variable}: the next version accepts only these"
         ));
     }
 }

@@ -43,33 +43,37 @@ const NEW_TOKEN: [Column; 4] =
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Make an API key and show it, this once
+    /// Create an API key and show it once
     Create {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its name, for people
+        /// The name of the key
         #[arg(long)]
         name: String,
-        /// What it allows, such as messaging:send; may be repeated
+        /// A scope of the key, such as messaging:send (repeatable)
         #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', required = true)]
         scopes: Vec<Scope>,
-        /// From when on it does not work any more, such as 2027-01-31T00:00:00Z
+        /// The time at which the key expires, such as 2027-01-31T00:00:00Z
         #[arg(long, value_name = "TIME")]
         expires: Option<Timestamp>,
-        /// An address or subnet that it may be used from, such as 10.1.0.0/16; may be repeated
+        /// An address or subnet from which the key works, such as 10.1.0.0/16 (repeatable)
         #[arg(long = "allow", value_name = "SUBNET", value_delimiter = ',')]
         allowed: Vec<String>,
     },
-    /// List the API keys, without the keys themselves
+    /// List the API keys of a workspace, without the keys themselves
     List {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
-    /// Revoke an API key, at once
+    /// Revoke an API key immediately
+    #[command(alias = "delete")]
     Revoke {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its id, as `list` shows it
+        /// The id of the key, as `list` shows it
         key_id: KeyId,
     },
 }
@@ -89,7 +93,7 @@ pub(crate) async fn run(group: Group<KeysCommand>) -> Result<(), CliError> {
             let path = format!("/{workspace}/keys");
             let made = client.call(Method::POST, &path, Some(&body)).await?;
             let mut shown = table::record(&made, &NEW_KEY);
-            shown.push_str("Keep the key now: it is not shown again.\n");
+            shown.push_str("Save the key now: it is not shown again.\n");
             (made, shown)
         }
         KeysCommand::List { workspace } => {
@@ -105,20 +109,21 @@ pub(crate) async fn run(group: Group<KeysCommand>) -> Result<(), CliError> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokensCommand {
-    /// Make an admin token and show it, this once
+    /// Create an admin token and show it once
     Create {
-        /// Whose it is, for people
+        /// The name of the person or program that uses the token
         #[arg(long)]
         name: String,
-        /// From when on it does not work any more, such as 2027-01-31T00:00:00Z
+        /// The time at which the token expires, such as 2027-01-31T00:00:00Z
         #[arg(long, value_name = "TIME")]
         expires: Option<Timestamp>,
     },
-    /// List the admin tokens that were made, without the tokens themselves
+    /// List the created admin tokens, without the tokens themselves
     List,
-    /// Revoke an admin token, at once
+    /// Revoke an admin token immediately
+    #[command(alias = "delete")]
     Revoke {
-        /// Its id, as `list` shows it
+        /// The id of the token, as `list` shows it
         token_id: AdminTokenId,
     },
 }
@@ -131,7 +136,7 @@ pub(crate) async fn run_tokens(group: Group<TokensCommand>) -> Result<(), CliErr
             let body = json!({ "name": name, "expires_at": expires.map(|at| at.to_string()) });
             let made = client.administer(Method::POST, "/tokens", Some(&body)).await?;
             let mut shown = table::record(&made, &NEW_TOKEN);
-            shown.push_str("Keep the token now: it is not shown again.\n");
+            shown.push_str("Save the token now: it is not shown again.\n");
             (made, shown)
         }
         TokensCommand::List => listed_of_server(&client, "/tokens", &TOKEN).await?,

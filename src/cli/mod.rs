@@ -31,7 +31,7 @@ pub(crate) use error::CliError;
 use server_args::Group;
 use workspace_lists::OwnGroup;
 
-/// Dispatches one-time passwords and messages over a chat-app channel.
+/// Run and administer a server that sends one-time passwords and messages over a chat-app channel.
 #[derive(Debug, Parser)]
 #[command(name = "postrider", version, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
@@ -43,69 +43,80 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the server; what happens without a command
+    /// Run the server (the default command)
     Serve(serve::ServeArgs),
-    /// See it at work: a password, a broadcast, on a temporary directory that goes afterwards; or,
-    /// with --keep, a dashboard with a week of history
+    /// Run a demo: send a one-time password and a broadcast on a temporary server
+    ///
+    /// With --keep, the demo creates a week of history and serves the dashboard until you stop it.
     Demo(demo::DemoArgs),
-    /// Ask whether a server takes work; ends with status 1 if it does not
+    /// Check whether a server accepts work
+    ///
+    /// The command ends with status 1 if the server accepts no work or does not answer.
     Health(server_state::HealthArgs),
-    /// Make and see workspaces
+    /// Create, list, show and delete workspaces
     Workspaces(Group<workspaces::WorkspacesCommand>),
-    /// Make, list and revoke API keys
+    /// Create, list and revoke API keys
     Keys(Group<keys::KeysCommand>),
-    /// Make, list and revoke admin tokens
+    /// Create, list and revoke admin tokens
     Tokens(Group<keys::TokensCommand>),
-    /// Print links that sign people in and invites, list and disable people
+    /// Create sign-in links and invites, and list, disable and enable users
     Users(Group<users::UsersCommand>),
-    /// Make a cluster, and see how it is
+    /// Create, inspect, drain, back up and repair a cluster
     #[cfg(feature = "cluster")]
     Cluster(cluster::ClusterArgs),
-    /// Show the engine's clock
+    /// Show the clock of a server, or rebase the stored times of a stopped server
     Clock(Group<server_state::ClockCommand>),
-    /// See and set a workspace's limits
+    /// Show and set the limits of a workspace
     Limits(Group<workspaces::LimitsCommand>),
-    /// See and set where a workspace's one-time passwords may go
+    /// Show and set the destinations that a workspace may send one-time passwords to
     Destinations(Group<otp_settings::DestinationsCommand>),
-    /// Show and set how many people a portfolio of numbers may write to first within a day
+    /// Show and set the daily recipient limit of a portfolio of numbers
     Portfolios(Group<numbers::PortfoliosCommand>),
-    /// Set, show and remove the SMS gateway of one-time passwords
+    /// Set, show and delete the SMS gateway for one-time passwords
     Sms(Group<otp_settings::SmsCommand>),
-    /// Set and show over which channels one-time passwords arrive
+    /// Show and set the channels that deliver one-time passwords
     OtpChannels(Group<otp_settings::OtpChannelsCommand>),
-    /// Set and show what one-time passwords are written in over SMS and mail
+    /// Show and set the SMS and e-mail texts of one-time passwords
     OtpTexts(Group<otp_settings::OtpTextsCommand>),
-    /// Set and show the phones that nothing is sent to, each with its own code
+    /// Show and set test phones, which have fixed codes and receive no messages
     TestPhones(Group<otp_settings::TestPhonesCommand>),
-    /// Set or add to a workspace's credits
+    /// Set the credits of a workspace, or add to them
     Credits(Group<workspaces::CreditsCommand>),
-    /// Connect, list, update and disconnect messaging numbers
+    /// Connect, list, update, check and disconnect messaging numbers
     Numbers(Group<numbers::NumbersCommand>),
-    /// Show, follow and verify the audit log: who changed what
+    /// Show, follow and verify the audit log
     Audit(audit::AuditArgs),
-    /// Have a server send again that is held since it was restored
+    /// Let a held server send again
+    ///
+    /// A server that starts on data from `restore --held` sends nothing until you release it.
     Release(server_state::ReleaseArgs),
-    /// Read everything in the data directory of a stopped server, and report what is damaged
+    /// Check the data directory of a stopped server for damage
+    ///
+    /// The command reads every file and ends with status 1 if it finds damage.
     Check(offline::CheckArgs),
-    /// Make damaged data of a stopped server such that a server starts on it
+    /// Repair the data directory of a stopped server, so that a server can start on it
     Repair(offline::RepairArgs),
-    /// Write everything to one file, of a server that runs or of its directory
+    /// Export all data of a running or stopped server to one file
     Export(copies::ExportArgs),
-    /// Make a data directory of an exported file
+    /// Create a data directory from an exported file
     Import(copies::ImportArgs),
-    /// Copy everything to a directory, or what is new since the last time
+    /// Back up all data of a running or stopped server to a directory
+    ///
+    /// A later backup to the same directory adds only what is new.
     Backup(copies::BackupArgs),
-    /// Make a data directory of a backup, as of its end or of a position
+    /// Create a data directory from a backup
+    ///
+    /// The data directory has the state at the end of the backup, or at --position.
     Restore(copies::RestoreArgs),
     /// Import and export contacts
     Contacts(contacts::ContactsArgs),
-    /// List and show one-time passwords
+    /// List and show one-time passwords, and list decisions about destinations
     Otp(OwnGroup<workspace_lists::OtpCommand>),
     /// List messages
     Messages(OwnGroup<workspace_lists::MessagesCommand>),
-    /// Add and list templates, change their status
+    /// Create, list and synchronize templates, and set their status
     Templates(Group<templates::TemplatesCommand>),
-    /// List, register, delete, enable and disable webhooks, replace their secrets
+    /// Create, list, enable, disable and delete webhooks, and rotate their secrets
     Webhooks(Group<webhooks::WebhooksCommand>),
 }
 
@@ -336,7 +347,7 @@ mod tests {
              --phone-number-id 1 --account-id 2 --channel-token t --app-secret s --verify-token v",
             "postrider numbers update -w a num_01jd3v0x5n8m7k2q4r6s8t0w2y --channel-token t",
             "postrider numbers update -w a num_01jd3v0x5n8m7k2q4r6s8t0w2y --own-portfolio",
-            "postrider templates add -w a hello --category utility --body Hello",
+            "postrider templates create -w a hello --category utility --body Hello",
             "postrider templates status -w a hello paused --language en_US",
             "postrider audit --workspace a --actor key --action webhook --limit 5 --json",
             "postrider audit --since 2026-01-31T09:30:00Z --follow --server http://h:1",
@@ -346,8 +357,25 @@ mod tests {
             "postrider contacts export --server http://h:1",
             "postrider messages list --to US.7 --type interactive --status failed --cursor x",
             "postrider messages list --number num_01jd3v0x5n8m7k2q4r6s8t0w2y --template welcome",
-            "postrider webhooks add -w a https://example.com/ --event otp.sent,otp.failed --ordered",
+            "postrider webhooks create -w a https://example.com/ --event otp.sent,otp.failed \
+             --ordered",
             "postrider webhooks rotate -w a whk_01jd3v0x5n8m7k2q4r6s8t0w2y",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn commands_take_other_verbs_for_the_same_act() {
+        for good in [
+            "postrider keys delete -w a key_01jd3v0x5n8m7k2q4r6s8t0w2y",
+            "postrider tokens delete tok_01jd3v0x5n8m7k2q4r6s8t0w2y",
+            "postrider numbers create -w a --kind sandbox",
+            "postrider numbers delete -w a num_01jd3v0x5n8m7k2q4r6s8t0w2y",
+            "postrider templates add -w a hello --category utility --body Hello",
+            "postrider webhooks add -w a https://example.com/",
+            "postrider webhooks delete -w a whk_01jd3v0x5n8m7k2q4r6s8t0w2y",
+            "postrider webhooks remove -w a whk_01jd3v0x5n8m7k2q4r6s8t0w2y",
         ] {
             assert!(parse(good).is_ok(), "{good}");
         }
@@ -375,7 +403,7 @@ mod tests {
             "postrider numbers connect --workspace a --kind cloud_api",
             "postrider numbers update -w a num_01jd3v0x5n8m7k2q4r6s8t0w2y --portfolio b \
              --own-portfolio",
-            "postrider templates add -w a hello --category x --body Hello",
+            "postrider templates create -w a hello --category x --body Hello",
             "postrider templates status -w a hello x",
             "postrider audit --limit 0",
             "postrider audit --since yesterday",

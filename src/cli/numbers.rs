@@ -49,39 +49,48 @@ const PORTFOLIO: [Column; 6] = [
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NumbersCommand {
-    /// Connect a number
+    /// Connect a number to a workspace
+    #[command(alias = "create")]
     Connect {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         #[command(flatten)]
         number: NumberArgs,
     },
-    /// List the numbers, each with whether it sends, its messages a second and its quality
+    /// List the numbers of a workspace, with their status, pace and quality
     List {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
-    /// Give a number other secrets or another pace; one that has stopped is tried at once
+    /// Change the secrets, the pace, the pool or the portfolio of a number
+    ///
+    /// The server retries a stopped number immediately.
     Update {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its id, as `list` shows it
+        /// The id of the number, as `list` shows it
         number_id: NumberId,
         #[command(flatten)]
         change: NumberChangeArgs,
     },
-    /// Ask the provider how a number does, and show what is wrong with it
+    /// Check a number with its provider, and show its problems
     Check {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its id, as `list` shows it
+        /// The id of the number, as `list` shows it
         number_id: NumberId,
     },
-    /// Disconnect a number
+    /// Disconnect a number from its workspace
+    #[command(alias = "delete")]
     Disconnect {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its id, as `list` shows it
+        /// The id of the number, as `list` shows it
         number_id: NumberId,
     },
 }
@@ -89,16 +98,16 @@ pub(crate) enum NumbersCommand {
 /// A number to be connected.
 #[derive(Args)]
 pub(crate) struct NumberArgs {
-    /// What is behind it
+    /// The kind of the number
     #[arg(long, value_parser = ["sandbox", "cloud_api"])]
     pub(crate) kind: String,
-    /// Most messages in a second; 0 is no limit
+    /// The maximum number of messages per second; 0 means no limit
     #[arg(long, value_name = "COUNT")]
     pub(crate) messages_per_second: Option<u32>,
-    /// Whether it may be in the pool of numbers that messages leave through
+    /// Whether the number may be in the pool of numbers that send messages
     #[arg(long, value_name = "BOOL")]
     pub(crate) pool: Option<bool>,
-    /// Whose daily budget of recipients it shares, if not that of its account
+    /// The portfolio whose daily recipient limit the number shares, instead of its account's
     #[arg(long, value_name = "ID")]
     pub(crate) portfolio: Option<String>,
     #[command(flatten)]
@@ -109,16 +118,16 @@ pub(crate) struct NumberArgs {
 #[derive(Args)]
 #[group(id = "account")]
 pub(crate) struct AccountArgs {
-    /// The phone number itself, such as +15550001111
+    /// The phone number, such as +15550001111
     #[arg(long, required_if_eq("kind", "cloud_api"))]
     pub(crate) phone: Option<String>,
-    /// The number's id at the provider
+    /// The id of the number at the provider
     #[arg(long, required_if_eq("kind", "cloud_api"))]
     pub(crate) phone_number_id: Option<String>,
-    /// The id of its business account at the provider
+    /// The id of the business account at the provider
     #[arg(long, required_if_eq("kind", "cloud_api"))]
     pub(crate) account_id: Option<String>,
-    /// The bearer token of the provider's interface
+    /// The bearer token for the provider's API
     #[arg(
         long,
         value_name = "TOKEN",
@@ -127,7 +136,7 @@ pub(crate) struct AccountArgs {
         required_if_eq("kind", "cloud_api")
     )]
     pub(crate) channel_token: Option<String>,
-    /// What the provider signs callbacks with
+    /// The secret with which the provider signs callbacks
     #[arg(
         long,
         value_name = "SECRET",
@@ -136,7 +145,8 @@ pub(crate) struct AccountArgs {
         required_if_eq("kind", "cloud_api")
     )]
     pub(crate) app_secret: Option<String>,
-    /// What the provider shows when it verifies the callback's address; of your choice
+    /// The token that the provider sends when it verifies the callback address. You choose this
+    /// token
     #[arg(
         long,
         value_name = "TOKEN",
@@ -150,10 +160,10 @@ pub(crate) struct AccountArgs {
 /// What is to change of a number.
 #[derive(Args)]
 pub(crate) struct NumberChangeArgs {
-    /// Another bearer token of the provider's interface
+    /// A new bearer token for the provider's API
     #[arg(long, value_name = "TOKEN", env = "POSTRIDER_CHANNEL_TOKEN", hide_env_values = true)]
     pub(crate) channel_token: Option<String>,
-    /// Another secret that the provider signs callbacks with
+    /// A new secret with which the provider signs callbacks
     #[arg(
         long,
         value_name = "SECRET",
@@ -161,7 +171,7 @@ pub(crate) struct NumberChangeArgs {
         hide_env_values = true
     )]
     pub(crate) app_secret: Option<String>,
-    /// Another token that the provider shows when it verifies the callback's address
+    /// A new token that the provider sends when it verifies the callback address
     #[arg(
         long,
         value_name = "TOKEN",
@@ -169,16 +179,16 @@ pub(crate) struct NumberChangeArgs {
         hide_env_values = true
     )]
     pub(crate) verify_token: Option<String>,
-    /// Most messages in a second; 0 is no limit
+    /// The maximum number of messages per second; 0 means no limit
     #[arg(long, value_name = "COUNT")]
     pub(crate) messages_per_second: Option<u32>,
-    /// Whether it may be in the pool of numbers that messages leave through
+    /// Whether the number may be in the pool of numbers that send messages
     #[arg(long, value_name = "BOOL")]
     pub(crate) pool: Option<bool>,
-    /// Whose daily budget of recipients it shares, if not that of its account
+    /// The portfolio whose daily recipient limit the number shares, instead of its account's
     #[arg(long, value_name = "ID", conflicts_with = "own_portfolio")]
     pub(crate) portfolio: Option<String>,
-    /// Have it share the daily budget of its account again
+    /// Let the number share the daily recipient limit of its account again
     #[arg(long)]
     pub(crate) own_portfolio: bool,
 }
@@ -198,7 +208,7 @@ impl std::fmt::Debug for NumberArgs {
 /// Formats the problems that a check found, for people.
 fn problems_text(checked: &Value) -> String {
     match checked["problems"].as_array().map(Vec::as_slice) {
-        None | Some([]) => "nothing is wrong with the number\n".to_owned(),
+        None | Some([]) => "the number has no problems\n".to_owned(),
         Some(problems) => table::rows(problems, &PROBLEM),
     }
 }
@@ -276,26 +286,32 @@ pub(crate) async fn run(group: Group<NumbersCommand>) -> Result<(), CliError> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PortfoliosCommand {
-    /// Show how many people a portfolio may write to first within 24 hours, and how many count
+    /// Show the daily recipient limit of a portfolio, and its use
+    ///
+    /// The limit is the number of people that a portfolio may write to first within 24 hours.
     Show {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its id, as `numbers list` shows it
+        /// The id of the portfolio, as `numbers list` shows it
         #[arg(value_parser = parse_portfolio_id)]
         portfolio_id: ProviderId,
     },
-    /// Set how many that are; without any option, what the channel says holds again
+    /// Set the daily recipient limit of a portfolio
+    ///
+    /// Without options, the command restores the limit of the channel. With one option, the other
+    /// option keeps its value.
     Set {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its id, as `numbers list` shows it
+        /// The id of the portfolio, as `numbers list` shows it
         #[arg(value_parser = parse_portfolio_id)]
         portfolio_id: ProviderId,
-        /// How many people; -1 for as many as one likes
+        /// The maximum number of people; -1 means no limit
         #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
         daily_recipients: Option<i64>,
-        /// How much of that broadcasts leave to others, in percent; an option left out stays as it
-        /// is
+        /// The percentage of the limit that broadcasts leave to other messages
         #[arg(long, value_name = "PERCENT")]
         reserve_percent: Option<u8>,
     },

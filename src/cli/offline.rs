@@ -12,16 +12,16 @@ use postrider_actors::store::repair::{Plan, RepairError, Repaired};
 use serde_json::{Value, json};
 
 use super::error::CliError;
-use super::output::print;
+use super::output::{print, size};
 
 /// Which directory, and how the outcome is printed.
 #[derive(Debug, Args)]
 struct Directory {
-    /// The data directory of a server that does not run
+    /// The data directory of a stopped server
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Print one JSON object
-    #[arg(long)]
+    /// Print the result as one JSON object
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -92,8 +92,10 @@ const fn store_error_code(error: &StoreError) -> &'static str {
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     directory: Directory,
-    /// Build the records anew from the log, beside them, and compare; it needs a log that begins at
-    /// position 1, or a whole checkpoint, and room for a second view
+    /// Rebuild the records from the log, beside the stored ones, and compare them
+    ///
+    /// This needs a log that begins at position 1, or an intact checkpoint. It also needs free disk
+    /// space for a second copy of the records.
     #[arg(long)]
     deep: bool,
 }
@@ -166,12 +168,12 @@ fn check_text(check: &DirectoryCheck) -> String {
     let mut lines = vec![format!("format     {FORMAT}")];
     let CheckedLog { first, last, epoch, segments, bytes, torn_bytes, .. } = &check.log;
     lines.push(format!(
-        "log        positions {first} to {last}, epoch {epoch}, {bytes} bytes in {segments} files"
+        "log        positions {first} to {last}, epoch {epoch}, {} in {segments} files",
+        size(*bytes)
     ));
     if *torn_bytes > 0 {
         lines.push(format!(
-            "           {torn_bytes} bytes of a commit that was not acknowledged; a start cuts them \
-             off"
+            "           {torn_bytes} bytes of an unacknowledged commit; the next start removes them"
         ));
     }
     if let Some(view) = check.view {
@@ -183,19 +185,19 @@ fn check_text(check: &DirectoryCheck) -> String {
     let files =
         checkpoints.map(|it| ("checkpoint", it)).chain(snapshots.map(|it| ("snapshot", it)));
     for (what, (position, bytes, problem)) in files {
-        let state = if problem.is_none() { "whole" } else { "damaged" };
-        lines.push(format!("{what:<10} position {position}, {bytes} bytes, {state}"));
+        let state = if problem.is_none() { "intact" } else { "damaged" };
+        lines.push(format!("{what:<10} position {position}, {}, {state}", size(bytes)));
     }
     match &check.deep {
         None => {}
         Some(Deep::Compared { records, different }) => lines.push(format!(
-            "compared   {records} records built anew with those of the view; {different} differ"
+            "compared   {records} rebuilt records with the stored ones; {different} differ"
         )),
         Some(Deep::NotPossible(why)) => lines.push(format!("compared   not possible: {why}")),
     }
     lines.extend(check.problems.iter().map(problem_line));
     if check.problems.is_empty() {
-        lines.push("ok         nothing is damaged".to_owned());
+        lines.push("ok         no damage was found".to_owned());
     }
     lines.into_iter().map(|line| format!("{line}\n")).collect()
 }
@@ -212,7 +214,8 @@ fn problem_line(problem: &Problem) -> String {
 pub(crate) struct RepairArgs {
     #[command(flatten)]
     directory: Directory,
-    /// Give up what cannot be kept; without it the command only says what that is
+    /// Repair the data and accept the loss of what cannot be recovered. Without this option, the
+    /// command only shows what it would do
     #[arg(long)]
     accept_loss: bool,
 }
@@ -224,7 +227,7 @@ pub(crate) fn run_repair(args: &RepairArgs) -> Result<(), CliError> {
         match directory.reported(repair_stored(&directory.data_dir, args.accept_loss))? {
             Repair::NotNeeded => {
                 let nothing = json!({ "last": null, "given_up": null, "log_id": null });
-                return directory.print(&nothing, "nothing is damaged; nothing was changed\n");
+                return directory.print(&nothing, "no damage was found; nothing was changed\n");
             }
             Repair::Planned(plan) => (Some(plan), None),
             Repair::Done(plan, repaired) => (plan, Some(repaired)),
@@ -249,17 +252,17 @@ fn repair_text(plan: Option<&Plan>, repaired: Option<Repaired>) -> String {
         lines.extend(plan.problems.iter().map(|problem| format!("damaged    {problem}")));
         lines.push(format!("kept       everything up to position {}", plan.last));
         lines.push(match plan.given_up {
-            None => "given up   nothing".to_owned(),
-            Some((from, to)) => format!("given up   positions {from} to {to}"),
+            None => "lost       nothing".to_owned(),
+            Some((from, to)) => format!("lost       positions {from} to {to}"),
         });
         if plan.rebuilds_view {
-            let from = plan.from_checkpoint.map(|at| format!("the checkpoint of {at} and "));
-            lines.push(format!("records    built anew from {}the log", from.unwrap_or_default()));
+            let from = plan.from_checkpoint.map(|at| format!("the checkpoint at {at} and "));
+            lines.push(format!("records    rebuilt from {}the log", from.unwrap_or_default()));
         }
     }
     if let Some(Repaired { last, log }) = repaired {
-        lines.push(format!("repaired   log {} begins behind position {last}", hex(&log.0)));
-        lines.push("           what was there is kept in the directories *.damaged".to_owned());
+        lines.push(format!("repaired   the new log {} begins after position {last}", hex(&log.0)));
+        lines.push("           the directories *.damaged have the old data".to_owned());
     }
     lines.into_iter().map(|line| format!("{line}\n")).collect()
 }

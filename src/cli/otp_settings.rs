@@ -40,17 +40,23 @@ const FROM_SETTINGS: &str = "settings";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OtpChannelsCommand {
-    /// Show the channels of codes whose request names none
+    /// Show the default channels of one-time passwords
+    ///
+    /// They apply to requests that name no channels.
     Show {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
-    /// Set the channels of codes whose request names none
+    /// Set the default channels of one-time passwords
+    ///
+    /// They apply to requests that name no channels.
     Set {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// One to three of messaging, sms and email, in this order, each with the seconds after
-        /// which the next one begins, such as sms=20; left out: those of the settings
+        /// One to three of messaging, sms and email, in order of use. `sms=20` starts the next
+        /// channel after 20 seconds; without a number, the settings decide
         #[arg(required = true, num_args = 1..=3, value_name = "CHANNEL[=SECONDS]", value_parser = parse_step)]
         channels: Vec<Value>,
     },
@@ -77,7 +83,7 @@ fn parse_step(text: &str) -> Result<Value, String> {
         }
     };
     if OtpChannel::of(channel).is_none() {
-        return Err("there are the channels messaging, sms and email".to_owned());
+        return Err("the channel must be messaging, sms or email".to_owned());
     }
     Ok(match seconds {
         None => channel.into(),
@@ -102,17 +108,21 @@ pub(crate) async fn run_channels(group: Group<OtpChannelsCommand>) -> Result<(),
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OtpTextsCommand {
-    /// Show the texts of each language
+    /// Show the texts of one-time passwords in each language
     Show {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
-    /// Set the texts, in place of those before
+    /// Set the texts of one-time passwords, and replace all previous texts
     Set {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// A file of JSON as `show --json` prints it: by language, `sms`, `email_subject` and
-        /// `email_text`, where {code} and {minutes} stand for what they name; `-`: standard input
+        /// A JSON file in the form of `show --json`, or `-` for standard input
+        ///
+        /// For each language, the file has `sms`, `email_subject` and `email_text`. The server
+        /// replaces {code} and {minutes} in these texts.
         file: PathBuf,
     },
 }
@@ -136,21 +146,25 @@ pub(crate) async fn run_texts(group: Group<OtpTextsCommand>) -> Result<(), CliEr
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SmsCommand {
-    /// Set the gateway that one-time passwords go to by SMS; a secret made for it is shown, this
-    /// once
+    /// Set the SMS gateway for one-time passwords
+    ///
+    /// If the server creates a secret for the gateway, the command shows it once.
     Set {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Show the gateway, without its secret
+    /// Show the SMS gateway, without its secret
     Show {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
-    /// Remove the gateway; no SMS is sent any more
+    /// Delete the SMS gateway, so that the workspace sends no SMS
     Delete {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
@@ -159,20 +173,20 @@ pub(crate) enum SmsCommand {
 /// A gateway to be.
 #[derive(Args)]
 pub(crate) struct GatewayArgs {
-    /// What it is: requests to --url, or SMS that stand in the sandbox's messages
+    /// The kind of gateway: HTTP requests to --url, or messages in the sandbox
     #[arg(long, value_parser = ["http", "sandbox"], default_value = "http")]
     kind: String,
-    /// Where SMS are posted
+    /// The URL to which the server posts each SMS
     #[arg(long, required_unless_present = "kind", required_if_eq("kind", "http"))]
     url: Option<String>,
-    /// Whom SMS come from
+    /// The sender name of each SMS
     #[arg(long, value_name = "NAME")]
     sender: Option<String>,
-    /// `-` reads from standard input what signs requests and receipts, such as whsec_…; left out:
-    /// that of POSTRIDER_SMS_SECRET, or one that the server makes
+    /// Read the secret that signs requests and receipts, such as whsec_…, from standard input.
+    /// Without this option, the command uses POSTRIDER_SMS_SECRET, or the server creates a secret
     #[arg(long, value_name = "-")]
     secret: Option<String>,
-    /// A file whose first line is that secret
+    /// Read the secret from the first line of this file
     #[arg(long, value_name = "FILE", conflicts_with = "secret")]
     secret_file: Option<PathBuf>,
 }
@@ -207,7 +221,7 @@ pub(crate) async fn run_sms(group: Group<SmsCommand>) -> Result<(), CliError> {
             let mut shown = table::record(&set, &GATEWAY);
             if set["secret"].is_string() {
                 shown = table::record(&set, &[&SECRET[..], &GATEWAY].concat());
-                shown.push_str("Keep the secret now: it is not shown again.\n");
+                shown.push_str("Save the secret now: it is not shown again.\n");
             }
             (set, shown)
         }
@@ -230,18 +244,19 @@ pub(crate) async fn run_sms(group: Group<SmsCommand>) -> Result<(), CliError> {
 pub(crate) enum TestPhonesCommand {
     /// Show the test phones, without their codes
     Show {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
-    /// Set the test phones and their codes, in place of those before
+    /// Set the test phones and their codes, and replace all previous test phones
     Set {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// A phone and the code that verifies there, of 4 to 8 digits, such as
-        /// +15550100001=123456
+        /// A phone and its code of 4 to 8 digits, such as +15550100001=123456
         #[arg(required_unless_present = "none", value_name = "PHONE=CODE", value_parser = parse_test_phone)]
         phones: Vec<(Phone, String)>,
-        /// Let there be no test phones any more
+        /// Delete all test phones
         #[arg(long, conflicts_with = "phones")]
         none: bool,
     },
@@ -280,30 +295,34 @@ pub(crate) async fn run_test_phones(group: Group<TestPhonesCommand>) -> Result<(
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DestinationsCommand {
-    /// Show the destinations in force
+    /// Show the allowed, denied and safe destinations
     Show {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
-    /// Set the destinations: without --allow all, without --deny all of them; --safe and --adaptive
-    /// stay as they are where they are left out
+    /// Set the allowed, denied and safe destinations
+    ///
+    /// Without --allow, all destinations are allowed. Without --deny, none is denied. Without
+    /// --safe or --adaptive, their present values stay.
     Set {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// First digits of phones that may be written to, such as 49; may be repeated; none: all
+        /// The first digits of allowed phones, such as 49 (repeatable)
         #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
         allow: Vec<Prefix>,
-        /// First digits of phones that may not be written to, whatever is allowed; may be repeated
+        /// The first digits of denied phones, even if --allow includes them (repeatable)
         #[arg(long, value_name = "PREFIX", value_delimiter = ',')]
         deny: Vec<Prefix>,
-        /// First digits of phones that are not limited, however few codes are verified there; may
-        /// be repeated
+        /// The first digits of phones that --adaptive never limits (repeatable)
         #[arg(long, value_name = "PREFIX", value_delimiter = ',', conflicts_with = "no_safe")]
         safe: Vec<Prefix>,
-        /// Let no phones be safe from limits any more
+        /// Delete all safe destinations
         #[arg(long)]
         no_safe: bool,
-        /// What is done where few codes are verified; settings: what those say
+        /// The action for destinations where few codes are verified. `settings` applies the
+        /// settings of the server
         #[arg(long, value_name = "MODE", value_parser = ["off", "report", "refuse", FROM_SETTINGS])]
         adaptive: Option<String>,
     },

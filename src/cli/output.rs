@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use postrider_actors::domain::printable;
 use serde_json::Value;
 
@@ -44,6 +44,11 @@ pub(super) fn print(as_json: bool, answer: &Value, shown: &str) -> Result<(), Cl
     let text = if out.is_terminal() { escaped(&text).into_owned() } else { text.into_owned() };
     let written = out.write_all(text.as_bytes());
     written.map_err(|source| CliError::Io { what: "standard output", source })
+}
+
+/// Formats a number of bytes for people, such as `1.50 MiB`.
+pub(super) const fn size(bytes: u64) -> HumanBytes {
+    HumanBytes(bytes)
 }
 
 /// Writes a line to standard error.

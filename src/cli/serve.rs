@@ -19,13 +19,13 @@ const STATUS_FORCED: i32 = 1;
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ServeArgs {
-    /// Settings, laid over the defaults
+    /// The settings file, whose values override the defaults
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Address and port to listen on, such as 127.0.0.1:8080; port 0 takes a free one
+    /// The address and port to listen on, such as 127.0.0.1:8080. Port 0 selects a free port
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Directory of everything that is durable
+    /// The directory for the server's data
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 }

@@ -15,10 +15,11 @@ const PARTS: [&str; 2] = ["/v1", "/admin"];
 /// Which server.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// The server's address
+    /// The address of the server
     #[arg(
         long,
         global = true,
+        help_heading = "Server",
         value_name = "URL",
         env = VARIABLE,
         default_value = SERVER,
@@ -29,7 +30,7 @@ pub(crate) struct ServerArgs {
 
 /// The error for a text that is not the address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no address of a server, such as {SERVER} (--server or {VARIABLE})")]
+#[error("{0:?} is not the address of a server, such as {SERVER} (--server or {VARIABLE})")]
 pub(crate) struct AddressError(String);
 
 impl ServerArgs {
@@ -96,18 +97,24 @@ pub(crate) struct Group<C: Subcommand> {
 pub(crate) struct Remote {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// `-` reads the admin token from standard input; left out: that of POSTRIDER_ADMIN_TOKEN, of
-    /// the environment's settings (POSTRIDER__ADMIN__TOKEN) or the one in the data directory
-    #[arg(long, global = true, value_name = "-")]
+    /// Read the admin token from standard input. Without this option, the command uses
+    /// POSTRIDER_ADMIN_TOKEN, POSTRIDER__ADMIN__TOKEN or admin.token in the data directory
+    #[arg(long, global = true, help_heading = "Server", value_name = "-")]
     pub(crate) token: Option<String>,
-    /// A file whose first line is the admin token
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "token")]
+    /// Read the admin token from the first line of this file
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Server",
+        value_name = "FILE",
+        conflicts_with = "token"
+    )]
     pub(crate) token_file: Option<PathBuf>,
-    /// The server's data directory, where admin.token is
-    #[arg(long, global = true, value_name = "DIR")]
+    /// The data directory of the server, which contains admin.token
+    #[arg(long, global = true, help_heading = "Server", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Print the server's answer as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
 }
 

@@ -33,11 +33,11 @@ const REBASE: [Column; 2] = [("FROM", "/from"), ("TO", "/to")];
 pub(crate) struct HealthArgs {
     #[command(flatten)]
     server: ServerArgs,
-    /// Ask only whether the process answers, not whether it takes work
+    /// Check only whether the process answers, not whether it accepts work
     #[arg(long)]
     alive: bool,
     /// Print the server's answer as JSON
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -73,11 +73,13 @@ fn is_this_machine(server: &str) -> bool {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClockCommand {
-    /// Show the machine's clock, real time, engine time and the last durable moment; with
-    /// --data-dir of a stopped server, what a start would begin with
+    /// Show the machine's clock, real time, engine time and the last durable time
+    ///
+    /// With --data-dir of a stopped server, show the times that the server would start with.
     Show,
-    /// Have moments count as the present that the data of a stopped server has of a clock which was
-    /// ahead; with --data-dir, after the machine's clock was set right
+    /// Rewrite stored times of a stopped server whose clock ran ahead, so that they count as now
+    ///
+    /// Set the machine's clock right first. The command needs --data-dir and cannot be undone.
     Rebase,
 }
 
@@ -112,7 +114,7 @@ fn rebase_clock(group: &Group<ClockCommand>) -> Result<(), CliError> {
             print(group.remote.json, &done, &table::record(&done, &REBASE))
         }
         None => {
-            let why = "nothing durable is later than the machine's clock: nothing was changed\n";
+            let why = "no stored time is later than the machine's clock; nothing was changed\n";
             print(group.remote.json, &json!({ "from": null, "to": null }), why)
         }
     }
@@ -141,7 +143,7 @@ pub(crate) struct ReleaseArgs {
 pub(crate) async fn run_release(args: &ReleaseArgs) -> Result<(), CliError> {
     let client = AdminClient::new(&args.remote)?;
     let answer = client.administer(Method::POST, "/release", None).await?;
-    print(args.remote.json, &answer, "the server is not held: what waited goes out\n")
+    print(args.remote.json, &answer, "the server is not held; it sends everything that waited\n")
 }
 
 #[cfg(test)]

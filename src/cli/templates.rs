@@ -1,4 +1,4 @@
-//! `postrider templates`: adds, lists and synchronizes templates, and changes their status.
+//! `postrider templates`: creates, lists and synchronizes templates, and changes their status.
 
 use std::str::FromStr;
 
@@ -23,43 +23,50 @@ const TEMPLATE: [Column; 4] = [
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TemplatesCommand {
-    /// List the templates
+    /// List the templates of a workspace
     List {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
-    /// Add a template with a body, such as "Hello {{1}}"
-    Add {
+    /// Create a template with a body, such as "Hello {{1}}"
+    #[command(alias = "add")]
+    Create {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its name: a-z, 0-9 and _
+        /// The name of the template: a-z, 0-9 and _
         name: String,
-        /// Its language, as the channel writes it
+        /// The language of the template, in the notation of the channel
         #[arg(long, default_value = "en")]
         language: String,
+        /// The category of the template
         #[arg(long, value_parser = TemplateCategory::from_str)]
         category: TemplateCategory,
+        /// The status of the template
         #[arg(long, default_value = "approved", value_parser = TemplateStatus::from_str)]
         status: TemplateStatus,
-        /// The body's text, with {{1}}, {{2}} … where parameters go
+        /// The text of the body, with {{1}}, {{2}} … for its parameters
         #[arg(long)]
         body: String,
     },
-    /// Change a template's status
+    /// Set the status of a template
     Status {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its name
+        /// The name of the template
         name: String,
-        /// Its language
+        /// The language of the template
         #[arg(long, default_value = "en")]
         language: String,
-        /// Such as approved or paused
+        /// The new status, such as approved or paused
         #[arg(value_parser = TemplateStatus::from_str)]
         status: TemplateStatus,
     },
-    /// Bring the templates up to date with the channel's
+    /// Synchronize the templates with those of the channel
     Sync {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
@@ -72,7 +79,7 @@ pub(crate) async fn run(group: Group<TemplatesCommand>) -> Result<(), CliError> 
         TemplatesCommand::List { workspace } => {
             listed(&client, &format!("/{workspace}/templates"), &TEMPLATE).await?
         }
-        TemplatesCommand::Add { workspace, name, language, category, status, body } => {
+        TemplatesCommand::Create { workspace, name, language, category, status, body } => {
             let template = json!({
                 "name": name,
                 "language": language,

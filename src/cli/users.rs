@@ -26,41 +26,45 @@ const INVITE: [Column; 3] = [("INVITE", "/url"), ("ID", "/id"), ("EXPIRES", "/ex
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UsersCommand {
-    /// Print a link that signs somebody in, once, within 15 minutes; who is not there is made
+    /// Create a link that signs a user in
+    ///
+    /// The link works once, within 15 minutes. If the user does not exist, the server creates it.
     Link {
-        /// Their e-mail address
+        /// The e-mail address of the user
         email: String,
-        /// Make them an operator of the server
+        /// Give the user the rights of an operator of the server
         #[arg(long)]
         operator: bool,
-        /// Make them a member of this workspace
+        /// Add the user to this workspace
         #[arg(long, short, requires = "role")]
         workspace: Option<WorkspaceId>,
-        /// What they are there: owner, admin, marketer, agent, analyst or developer
+        /// The role in the workspace: owner, admin, marketer, agent, analyst or developer
         #[arg(long, requires = "workspace")]
         role: Option<Role>,
     },
-    /// Print an invite with which somebody joins a workspace, once, within 72 hours
+    /// Create an invite to a workspace
+    ///
+    /// The invite works once, within 72 hours.
     Invite {
-        /// Their e-mail address
+        /// The e-mail address of the invited person
         email: String,
-        /// The workspace
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// What they will be there: owner, admin, marketer, agent, analyst or developer
+        /// The role in the workspace: owner, admin, marketer, agent, analyst or developer
         #[arg(long)]
         role: Role,
     },
-    /// List the people who may sign in
+    /// List the users
     List,
-    /// End somebody's sessions, and let them sign in no more
+    /// Disable a user: end all sessions and refuse new sign-ins
     Disable {
-        /// Their e-mail address or id
+        /// The e-mail address or the id of the user
         user: String,
     },
-    /// Let somebody sign in again
+    /// Enable a disabled user, who can then sign in again
     Enable {
-        /// Their e-mail address or id
+        /// The e-mail address or the id of the user
         user: String,
     },
 }
@@ -77,7 +81,7 @@ pub(crate) async fn run(group: Group<UsersCommand>) -> Result<(), CliError> {
             }
             let made = client.administer(Method::POST, "/users/link", Some(&body)).await?;
             let mut shown = table::record(&made, &LINK);
-            shown.push_str("Open it now: it works once, and is not shown again.\n");
+            shown.push_str("Open the link now: it works once and is not shown again.\n");
             (made, shown)
         }
         UsersCommand::Invite { email, workspace, role } => {
@@ -85,7 +89,7 @@ pub(crate) async fn run(group: Group<UsersCommand>) -> Result<(), CliError> {
             let path = format!("/workspaces/{workspace}/invites");
             let made = client.administer(Method::POST, &path, Some(&body)).await?;
             let mut shown = table::record(&made, &INVITE);
-            shown.push_str("Give it to them: it works once, and is not shown again.\n");
+            shown.push_str("Send the invite: it works once and is not shown again.\n");
             (made, shown)
         }
         UsersCommand::List => listed_of_server(&client, "/users", &USER).await?,

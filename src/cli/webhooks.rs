@@ -1,4 +1,4 @@
-//! `postrider webhooks`: lists, registers, changes and deletes webhooks.
+//! `postrider webhooks`: lists, creates, changes and deletes webhooks.
 
 use clap::Subcommand;
 use postrider_actors::domain::{WebhookId, WorkspaceId};
@@ -24,56 +24,64 @@ const NEW_WEBHOOK: [Column; 3] = [("SECRET", "/secret"), ("ID", "/id"), ("URL", 
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WebhooksCommand {
-    /// List the webhooks
+    /// List the webhooks of a workspace
     List {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
-    /// Register a webhook and show its secret, this once
-    Add {
+    /// Create a webhook and show its secret once
+    #[command(alias = "add")]
+    Create {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Where events are posted
+        /// The URL to which the server posts events
         url: String,
-        /// A type of events that is delivered, such as otp.verified; may be repeated; none: all
+        /// An event type to deliver, such as otp.verified (repeatable). By default, all types
         #[arg(long = "event", value_name = "TYPE", value_delimiter = ',')]
         events: Vec<String>,
-        /// What it is called, for people
+        /// The description of the webhook
         #[arg(long)]
         description: Option<String>,
-        /// Keep the order of each contact's events
+        /// Deliver the events of each contact in order
         #[arg(long)]
         ordered: bool,
-        /// Deliver arrays of up to 100 events
+        /// Deliver the events in arrays of up to 100
         #[arg(long)]
         batch: bool,
     },
-    /// Delete a webhook; what was not delivered is not delivered
-    Remove {
+    /// Delete a webhook and its undelivered events
+    #[command(alias = "remove")]
+    Delete {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its id, as `list` shows it
+        /// The id of the webhook, as `list` shows it
         webhook_id: WebhookId,
     },
-    /// Enable a webhook: it goes on where it stood
+    /// Enable a webhook, which resumes where it stopped
     Enable {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its id, as `list` shows it
+        /// The id of the webhook, as `list` shows it
         webhook_id: WebhookId,
     },
     /// Disable a webhook
     Disable {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its id, as `list` shows it
+        /// The id of the webhook, as `list` shows it
         webhook_id: WebhookId,
     },
-    /// Replace a webhook's secret and show the new one, this once
+    /// Replace the secret of a webhook and show the new secret once
     Rotate {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Its id, as `list` shows it
+        /// The id of the webhook, as `list` shows it
         webhook_id: WebhookId,
     },
 }
@@ -85,7 +93,7 @@ pub(crate) async fn run(group: Group<WebhooksCommand>) -> Result<(), CliError> {
         WebhooksCommand::List { workspace } => {
             listed(&client, &format!("/{workspace}/webhooks"), &WEBHOOK).await?
         }
-        WebhooksCommand::Add { workspace, url, events, description, ordered, batch } => {
+        WebhooksCommand::Create { workspace, url, events, description, ordered, batch } => {
             let body = json!({
                 "url": url,
                 "events": events,
@@ -96,11 +104,11 @@ pub(crate) async fn run(group: Group<WebhooksCommand>) -> Result<(), CliError> {
             let path = format!("/{workspace}/webhooks");
             with_secret(client.call(Method::POST, &path, Some(&body)).await?)
         }
-        WebhooksCommand::Remove { workspace, webhook_id } => {
+        WebhooksCommand::Delete { workspace, webhook_id } => {
             client
                 .call(Method::DELETE, &format!("/{workspace}/webhooks/{webhook_id}"), None)
                 .await?;
-            (json!({ "removed": webhook_id.to_string() }), format!("removed {webhook_id}\n"))
+            (json!({ "removed": webhook_id.to_string() }), format!("deleted {webhook_id}\n"))
         }
         WebhooksCommand::Enable { workspace, webhook_id } => {
             set_enabled(&client, &workspace, webhook_id, true).await?
@@ -130,6 +138,6 @@ async fn set_enabled(
 
 fn with_secret(made: Value) -> (Value, String) {
     let mut shown = table::record(&made, &NEW_WEBHOOK);
-    shown.push_str("Keep the secret now: it is not shown again.\n");
+    shown.push_str("Save the secret now: it is not shown again.\n");
     (made, shown)
 }

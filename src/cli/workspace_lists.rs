@@ -82,23 +82,23 @@ pub(crate) struct OwnGroup<C: Subcommand> {
     #[command(subcommand)]
     pub(crate) command: C,
     /// Print the server's answer as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
 /// Which part of a list is shown.
 #[derive(Debug, Args)]
 pub(crate) struct PartArgs {
-    /// Only those of this moment or later, such as 2026-01-31T09:30:00Z
+    /// Show only rows from this time on, such as 2026-01-31T09:30:00Z
     #[arg(long, value_name = "TIME")]
     since: Option<Timestamp>,
-    /// Only those before this moment
+    /// Show only rows before this time
     #[arg(long, value_name = "TIME")]
     until: Option<Timestamp>,
-    /// Go on where an earlier answer ended: its `next_cursor`
+    /// Continue after an earlier answer, at its `next_cursor`
     #[arg(long)]
     cursor: Option<String>,
-    /// Most rows that are shown: the newest ones
+    /// Show at most this many rows, the newest ones
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
 }
@@ -151,40 +151,42 @@ async fn read_answer(api: &Api, path: &str) -> Result<Value, CliError> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OtpCommand {
-    /// List one-time passwords, newest first, never with their codes; filters combine
+    /// List one-time passwords, newest first, without their codes
+    ///
+    /// If you give several filters, each row matches all of them.
     List {
-        /// Only those to this phone, or from it, such as +15550123456
+        /// Show only one-time passwords to or from this phone, such as +15550123456
         #[arg(long)]
         phone: Option<Phone>,
-        /// Only those that stand so
+        /// Show only one-time passwords with this status
         #[arg(long, value_parser = ["active", "verified", "expired", "invalidated", "cancelled"])]
         status: Option<String>,
-        /// Only those that this channel delivered, or was the last to try
+        /// Show only one-time passwords that this channel delivered or tried last
         #[arg(long, value_parser = ["messaging", "sms", "email"])]
         channel: Option<String>,
-        /// Only those that their sender calls so
+        /// Show only one-time passwords with this reference of the sender
         #[arg(long)]
         reference: Option<String>,
         #[command(flatten)]
         part: PartArgs,
     },
-    /// Show a one-time password, and what became of each try to bring it
+    /// Show a one-time password and the result of each delivery attempt
     Show {
-        /// Its id, as `list` shows it
+        /// The id of the request, as `list` shows it
         request_id: RequestId,
     },
-    /// List what was decided of codes to limited destinations, newest first, with the figures
+    /// List decisions about codes to limited destinations, newest first, with their figures
     Decisions {
-        /// Only those of limited destinations that begin with these digits
+        /// Show only decisions about limited destinations that begin with these digits
         #[arg(long)]
         prefix: Option<Prefix>,
-        /// Only those about this phone, such as +15550123456
+        /// Show only decisions about this phone, such as +15550123456
         #[arg(long)]
         phone: Option<Phone>,
-        /// Only those about this request for a code
+        /// Show only decisions about this request for a code
         #[arg(long)]
         request: Option<RequestId>,
-        /// Only those of this kind
+        /// Show only decisions of this kind
         #[arg(long, value_parser = ["allowed", "probe", "refused", "would_refuse"])]
         decision: Option<String>,
         #[command(flatten)]
@@ -226,29 +228,31 @@ pub(crate) async fn run_otp(group: OwnGroup<OtpCommand>) -> Result<(), CliError>
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MessagesCommand {
-    /// List messages, newest first; filters combine
+    /// List messages, newest first
     ///
-    /// Messages of broadcasts are among them where `--to` or `--broadcast` is given.
+    /// If you give several filters, each row matches all of them. The list includes messages of
+    /// broadcasts only with `--to` or `--broadcast`.
     List {
-        /// Only those to this phone, such as +15550123456, or the person of this id of the channel
+        /// Show only messages to this phone, such as +15550123456, or to the person with this id of
+        /// the channel
         #[arg(long)]
         to: Option<PartyId>,
-        /// Only those that stand so
+        /// Show only messages with this status
         #[arg(long, value_parser = MESSAGE_STATUSES)]
         status: Option<String>,
-        /// Only those of this type
+        /// Show only messages of this type
         #[arg(long = "type", value_name = "TYPE", value_parser = MessageKind::WORDS.to_vec())]
         kind: Option<String>,
-        /// Only those of the template of this name, in any language
+        /// Show only messages of the template with this name, in any language
         #[arg(long)]
         template: Option<String>,
-        /// Only those that their sender calls so
+        /// Show only messages with this reference of the sender
         #[arg(long)]
         reference: Option<String>,
-        /// Only those that leave through this number
+        /// Show only messages that this number sends
         #[arg(long, value_name = "NUMBER_ID")]
         number: Option<NumberId>,
-        /// Only those of this broadcast
+        /// Show only messages of this broadcast
         #[arg(long, value_name = "BROADCAST_ID")]
         broadcast: Option<BroadcastId>,
         #[command(flatten)]

@@ -26,11 +26,11 @@ const WORKSPACE: [Column; 10] = [
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkspacesCommand {
-    /// Make a workspace
+    /// Create a workspace
     Create {
-        /// 1 to 40 of a-z, 0-9 and -
+        /// The id of the workspace: 1 to 40 of a-z, 0-9 and -
         id: WorkspaceId,
-        /// Its name, for people; left out: its id
+        /// The name of the workspace; by default, its id
         #[arg(long)]
         name: Option<String>,
     },
@@ -38,14 +38,14 @@ pub(crate) enum WorkspacesCommand {
     List,
     /// Show a workspace
     Show {
-        /// Its id
+        /// The id of the workspace
         id: WorkspaceId,
     },
-    /// Delete a workspace with everything in it, for good
+    /// Delete a workspace and everything in it permanently
     Delete {
-        /// Its id
+        /// The id of the workspace
         id: WorkspaceId,
-        /// Its name or id, repeated
+        /// The name or the id of the workspace, which confirms the deletion
         #[arg(long)]
         name: String,
     },
@@ -82,16 +82,18 @@ pub(crate) async fn run(group: Group<WorkspacesCommand>) -> Result<(), CliError>
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LimitsCommand {
-    /// Show the limits in force; 0 is no limit
+    /// Show the limits of a workspace; 0 means no limit
     Show {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
-    /// Set limits
+    /// Set limits of a workspace
     Set {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// Such as otp_per_phone_10m=10; 0 is no limit
+        /// A limit, such as otp_per_phone_10m=10; 0 means no limit
         #[arg(required = true, value_name = "NAME=VALUE", value_parser = parse_limit)]
         limits: Vec<(&'static str, u64)>,
     },
@@ -102,7 +104,7 @@ pub(crate) enum LimitsCommand {
 enum LimitError {
     #[error("must be NAME=VALUE")]
     Form,
-    #[error("there is no such limit; there are {}", Limits::NAMES.join(", "))]
+    #[error("there is no such limit; the limits are {}", Limits::NAMES.join(", "))]
     Name,
     #[error("the value must be a whole number from 0 to {0}")]
     Value(u64),
@@ -140,26 +142,28 @@ pub(crate) async fn run_limits(group: Group<LimitsCommand>) -> Result<(), CliErr
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CreditsCommand {
-    /// Set the balance
+    /// Set the credits of a workspace
     Set {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// How many: a whole number, 0 or more
+        /// The number of credits: a whole number, 0 or more
         #[arg(allow_negative_numbers = true, value_parser = parse_credits)]
         credits: u64,
     },
-    /// Add to the balance
+    /// Add credits to a workspace
     Add {
+        /// The id of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// How many: a whole number, 0 or more
+        /// The number of credits: a whole number, 0 or more
         #[arg(allow_negative_numbers = true, value_parser = parse_credits)]
         credits: u64,
     },
 }
 
 fn parse_credits(text: &str) -> Result<u64, &'static str> {
-    text.parse().map_err(|_| "a whole number, 0 or more")
+    text.parse().map_err(|_| "must be a whole number, 0 or more")
 }
 
 /// Runs `postrider credits`.

@@ -11,11 +11,14 @@ pub(crate) enum ImportError {
     Csv { path: PathBuf, what: String },
     #[error("{path}: {source}", path = .path.display())]
     Columns { path: PathBuf, source: ColumnsError },
-    #[error("{path} is of another import: {why}; remove it to import all lines", path = .path.display())]
+    #[error(
+        "{path} belongs to another import: {why}; remove it to import all lines",
+        path = .path.display()
+    )]
     State { path: PathBuf, why: &'static str },
     #[error(
-        "{path}: --refused must name another file than the one that is imported and what is kept \
-         beside it",
+        "{path}: --refused must name another file than the imported file and the files of its \
+         progress",
         path = .path.display()
     )]
     RefusedIsInput { path: PathBuf },
@@ -39,11 +42,11 @@ pub(crate) enum ColumnsError {
     #[error("the first line must name the columns, and `name` must be one of them")]
     NoName,
     #[error(
-        "there is no column `{0}`; there are name, phone, email, tags, custom_fields, custom.KEY, \
-         and id, created_at, updated_at, which are ignored"
+        "unknown column `{0}`; the columns are name, phone, email, tags, custom_fields, \
+         custom.KEY, and id, created_at, updated_at, which are ignored"
     )]
     Unknown(String),
-    #[error("the column `{0}` is there twice")]
+    #[error("the column `{0}` appears twice")]
     Twice(String),
 }
 

@@ -111,7 +111,7 @@ impl StateFile {
         let state: ImportState = serde_json::from_slice(&text).map_err(odd)?;
         let other = |why| Err(ImportError::State { path: self.path.clone(), why });
         if state.key != key {
-            return other("it was begun with another API key");
+            return other("it began with another API key");
         }
         if state.file == file {
             let is_same = state.country.as_deref() == country.map(Country::as_str);
@@ -119,11 +119,11 @@ impl StateFile {
             return if is_same || state.finished {
                 Ok(state)
             } else {
-                other("it was begun with another --country")
+                other("it began with another --country")
             };
         }
         if !state.finished {
-            return other("the file has changed since it was begun");
+            return other("the file has changed since it began");
         }
         let state = ImportState::new(file, key, country);
         self.save(&state)?;

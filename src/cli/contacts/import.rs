@@ -99,7 +99,7 @@ pub(super) async fn import_file(
             kept.path().display()
         ));
     } else if state.byte > 0 {
-        progress.print(&format!("going on after {}", progress_text(&state)));
+        progress.print(&format!("resuming after {}", progress_text(&state)));
     }
     let refused_file = match refused {
         Some(path) if !state.finished => Some(RefusedFile::open(path, state.refused_bytes)?),
@@ -132,8 +132,7 @@ impl ImportRun<'_> {
                 self.progress.print(line);
                 shown += 1;
                 if shown == REWRITTEN_SHOWN_MAX {
-                    self.progress
-                        .print("more phones may be sent in another form: --check shows all");
+                    self.progress.print("more phones may be converted: --check shows all of them");
                 }
             }
             let mut refused = batch.refused;
@@ -141,7 +140,7 @@ impl ImportRun<'_> {
                 let body = format!("{{\"contacts\":{}]}}", batch.body);
                 let rows = self.send(begins, &body).await?;
                 if rows.len() != batch.lines.len() {
-                    return Err(self.unexpected("another number of rows than contacts"));
+                    return Err(self.unexpected("the numbers of rows and contacts differ"));
                 }
                 let rows = batch.lines.iter().zip(&rows);
                 let by_server: Vec<_> =
@@ -212,7 +211,8 @@ impl ImportRun<'_> {
         for ((line, refusal), count) in refused.iter().zip(self.state.refused..REFUSED_SHOWN_MAX) {
             self.progress.print(&describe_refusal(*line, refusal));
             if count + 1 == REFUSED_SHOWN_MAX {
-                self.progress.print("more refused lines are counted, and kept in --refused FILE");
+                self.progress
+                    .print("further refused lines are only counted: --refused FILE lists all");
             }
         }
         if let (Some(file), false) = (&mut self.refused_file, refused.is_empty()) {
@@ -242,7 +242,7 @@ impl ImportRun<'_> {
 }
 
 fn progress_text(state: &ImportState) -> String {
-    format!("{} contacts made, {} lines refused", state.made, state.refused)
+    format!("{} contacts created, {} lines refused", state.made, state.refused)
 }
 
 /// Returns the reason why the server refused a contact, if it did.

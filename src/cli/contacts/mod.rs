@@ -27,60 +27,62 @@ pub(crate) struct ContactsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ContactsCommand {
-    /// Make contacts of the lines of a CSV file
+    /// Import contacts from a CSV file
     ///
     /// The first line names the columns, in any order:
     ///
     ///   name            required; 1 to 200 characters
-    ///   phone           as it is written, such as +1 (555) 012-3456; one contact each
+    ///   phone           in any usual form, such as +1 (555) 012-3456; unique
     ///   email           an e-mail address
     ///   tags            separated by `;`, or a JSON array of texts
     ///   custom_fields   a JSON object
     ///   custom.KEY      one custom field, such as custom.plan, as text
     ///   id, created_at, updated_at   ignored, so that an export can be imported
     ///
-    /// One ' before a text that begins with =, +, -, @, a tab or a carriage return is taken away:
-    /// it keeps spreadsheets from reading the text as a formula, and `export` writes it.
+    /// `export` writes a ' before a text that begins with =, +, -, @, a tab or a carriage return,
+    /// so that spreadsheets do not read the text as a formula. The import removes this '.
     ///
-    /// Cells may be in double quotes and then hold commas, lines and doubled quotes. An empty cell
-    /// is nothing. The file is UTF-8.
+    /// A cell in double quotes may contain commas, line breaks and doubled quotes. The import
+    /// ignores empty cells. The file must be UTF-8.
     ///
-    /// A phone is sent in E.164, such as +15550123456: spaces and signs go, 00 becomes +, and a
-    /// national number gets the calling code of --country. --check shows what becomes of them.
+    /// The import converts phones to E.164, such as +15550123456. It removes spaces and signs,
+    /// replaces 00 by +, and adds the calling code of --country to national numbers. --check shows
+    /// the converted phones.
     ///
-    #[doc = " Each line makes one contact or is refused by itself; refused lines are reported with their number,"]
-    /// the field and the reason, and the command ends with status 1 if there are any.
+    /// Each line creates one contact or is refused on its own. The command reports the number, the
+    /// field and the reason of each refused line. If it refuses a line, it ends with status 1.
     ///
-    #[doc = " How far it has come is kept beside the file, in FILE.import. After an interruption of any kind"]
-    /// the same command goes on: within 24 hours no line is imported twice and none is left out.
-    /// (Later, lines without a phone whose answer was lost may be there already.) A file that was
-    /// imported whole is not imported again until FILE.import is removed or the file changes.
+    /// The command stores its progress in FILE.import. After an interruption, run the same command
+    /// again to resume. If you resume within 24 hours, the command imports each line once. Later,
+    /// it may import a line without a phone twice, if the answer to this line was lost. After a
+    /// complete import, it imports the file again only if you delete FILE.import or change the
+    /// file.
     #[command(verbatim_doc_comment)]
     Import {
         /// The CSV file
         file: PathBuf,
-        /// Write refused lines to this file too, as CSV with line, field and reason
+        /// Also write refused lines to this CSV file, with their line, field and reason
         #[arg(long, value_name = "FILE")]
         refused: Option<PathBuf>,
-        /// The country of phones without + and calling code, in two letters such as DE
+        /// The country of phones without + and calling code: two letters, such as DE
         #[arg(long)]
         country: Option<Country>,
-        /// Send nothing: show each phone that would be sent in another form than it is written,
-        /// and the lines that are refused without asking the server
+        /// Send nothing to the server. The command shows the converted phones and the lines that it
+        /// refuses itself
         #[arg(long, conflicts_with = "refused")]
         check: bool,
     },
-    /// Write every contact to a CSV file that `import` reads, oldest first
+    /// Export all contacts to a CSV file, oldest first
     ///
-    /// Contacts that are made meanwhile are left out; every other one is there once, unless it is
-    /// deleted meanwhile.
+    /// `import` can read the file. The file omits contacts that are created during the export. It
+    /// may also omit contacts that are deleted during the export.
     Export {
-        /// The CSV file; left out, or -: standard output
+        /// The CSV file. Without it or with `-`, the command writes to standard output
         file: Option<PathBuf>,
-        /// Write texts as they are, also those that a spreadsheet would read as formulas
+        /// Write texts unchanged, even if a spreadsheet would read them as formulas
         ///
-        /// Without it a text that begins with =, +, -, @, a tab or a carriage return has a ' before
-        /// it, which `import` takes away.
+        /// Without this option, the export writes a ' before a text that begins with =, +, -, @, a
+        /// tab or a carriage return. `import` removes this '.
         #[arg(long)]
         raw: bool,
     },

@@ -105,7 +105,7 @@ impl std::str::FromStr for Country {
 pub(super) enum Unread {
     #[error("{}", postrider_actors::domain::PhoneError)]
     Phone,
-    #[error("has no `+` and calling code: --country says which country such numbers are of")]
+    #[error("has no `+` and calling code: --country names the country of such numbers")]
     Country,
     #[error("may be two numbers: write it with `+` and the calling code")]
     Unclear,

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::report::{self, CopyReport};
 use super::source::{CopySource, SourceArgs};
 use crate::cli::error::CliError;
+use crate::cli::output::size;
 
 /// A file in the directory of a backup.
 const MANIFEST: &str = "manifest.json";
@@ -39,9 +40,10 @@ pub(super) fn write_export(
         None => left_out_media(source.all()?.len()),
     };
     let text = format!(
-        "{file}: position {position}, {records} records of {workspaces} workspaces, {} bytes\n\
+        "{file}: position {position}, {records} records of {workspaces} workspaces, {}\n\
          sha256 {}\n{media_text}",
-        written.bytes, written.sha256
+        size(written.bytes),
+        written.sha256
     );
     let object = json!({
         "file": file,
@@ -60,7 +62,7 @@ fn left_out_media(files: usize) -> (Value, String) {
     let text = match files {
         0 => String::new(),
         files => format!(
-            "WARNING: {files} media files are not in it: give --media DIR to copy them beside it\n"
+            "WARNING: {files} media files are not in the archive: use --media DIR to copy them\n"
         ),
     };
     (json!({ "left_out": files }), text)
@@ -89,9 +91,10 @@ pub(super) fn write_backup(to: &Path, source: &SourceArgs) -> Result<CopyReport,
     // Copied after the records: a file is stored before a record names it.
     let media = copy_contents(&source, &to.join(MEDIA))?;
     let text = format!(
-        "{}: up to position {}, {files} files, {copied} bytes copied\n{}",
+        "{}: up to position {}, {files} files, {} copied\n{}",
         to.display(),
         position.unwrap_or_default(),
+        size(copied),
         report::contents_text(&media)
     );
     let media = report::contents_object(&media);

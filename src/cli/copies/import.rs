@@ -16,15 +16,15 @@ use crate::cli::error::CliError;
 /// Names the directory.
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
-    /// The directory that is made: missing, or with nothing but master.key, admin.token and
-    /// demo.key
+    /// The data directory to create. An existing directory may contain only master.key, admin.token
+    /// and demo.key
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Settings of the server, for its master keys
+    /// The settings file of the server, for its master keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print what was done as JSON
-    #[arg(long)]
+    /// Print the result as JSON
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -47,9 +47,11 @@ impl TargetArgs {
         let (dir, log) = (self.data_dir.display(), log_id(made));
         let contents = report::contents_text(&made.contents);
         let made = format!("{dir}: position {}, log {log}\n", made.position);
-        let hint = "put master.key of the old directory here before the server starts\n";
         let text = made + &contents;
-        if target.has_keys() { text } else { text + hint }
+        if target.has_keys() {
+            return text;
+        }
+        text + &format!("copy the old master.key to {dir} before you start the server\n")
     }
 }
 
@@ -64,7 +66,7 @@ pub(super) fn import_archive(
     args: &TargetArgs,
 ) -> Result<CopyReport, CliError> {
     if let Some(dir) = media.filter(|dir| !dir.is_dir()) {
-        return Err(CopyError::Io(format!("there is no directory {}", dir.display())).into());
+        return Err(CopyError::Io(format!("the directory {} does not exist", dir.display())).into());
     }
     let target = args.open()?;
     let made = target.import(from, media)?;
@@ -104,7 +106,7 @@ pub(super) async fn import_to_cluster(
     config: Option<&Path>,
 ) -> Result<CopyReport, CliError> {
     if let Some(dir) = media.filter(|dir| !dir.is_dir()) {
-        return Err(CopyError::Io(format!("there is no directory {}", dir.display())).into());
+        return Err(CopyError::Io(format!("the directory {} does not exist", dir.display())).into());
     }
     let settings = Settings::load(config, &Flags::default())?;
     let imported = import_into_cluster(&settings, from, media).await?;
@@ -112,13 +114,13 @@ pub(super) async fn import_to_cluster(
     let lacks = match left_out {
         0 => String::new(),
         files => format!(
-            "WARNING: the contents of {files} media files were not there: --media DIR names where \
-             `export --media` has put them\n"
+            "WARNING: {files} media files were not found and not imported: use --media DIR with \
+             the directory of `export --media`\n"
         ),
     };
     let text = format!(
         "the cluster {cluster} has {records} records of {workspaces} workspaces, in {shards} shards\n\
-         {}{lacks}its nodes may start now\n",
+         {}{lacks}you can start its nodes now\n",
         report::contents_text(&contents)
     );
     let mut media = report::contents_object(&contents);

@@ -16,11 +16,11 @@ use source::SourceArgs;
 /// Arguments of `postrider export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// The file that is made; one that is there is replaced when the new one is whole
+    /// The file to create. The command replaces an existing file once the new file is complete
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// A directory that gets the contents of media files, which are not in the archive; what it has
-    /// already is not copied again
+    /// Copy media files, which the archive does not contain, to this directory. The command copies
+    /// only files that are new there
     #[arg(long, value_name = "DIR")]
     media: Option<PathBuf>,
     #[command(flatten)]
@@ -32,17 +32,17 @@ pub(crate) struct ExportArgs {
 pub(crate) struct ImportArgs {
     #[cfg_attr(
         feature = "cluster",
-        doc = "The archive that `export` made; with --cluster the directory of a stopped server too"
+        doc = "The archive of `export`; with --cluster, also the directory of a stopped server"
     )]
-    #[cfg_attr(not(feature = "cluster"), doc = "The archive that `export` made")]
+    #[cfg_attr(not(feature = "cluster"), doc = "The archive of `export`")]
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
-    /// Import into the cluster of the settings, which no node has served yet
+    /// Import into the cluster of the settings, which no node has used yet
     #[cfg(feature = "cluster")]
     #[arg(long)]
     cluster: bool,
-    /// The directory that is made: missing, or with nothing but master.key, admin.token and
-    /// demo.key
+    /// The data directory to create. An existing directory may contain only master.key, admin.token
+    /// and demo.key
     #[cfg(feature = "cluster")]
     #[arg(
         long,
@@ -51,34 +51,37 @@ pub(crate) struct ImportArgs {
         conflicts_with = "cluster"
     )]
     data_dir: Option<PathBuf>,
-    /// The directory that is made: missing, or with nothing but master.key, admin.token and
-    /// demo.key
+    /// The data directory to create. An existing directory may contain only master.key, admin.token
+    /// and demo.key
     #[cfg(not(feature = "cluster"))]
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
     #[cfg_attr(
         feature = "cluster",
-        doc = "The directory that `export --media` made; the directory of a stopped server has its own"
+        doc = "The directory of `export --media`; a data directory in --from has its own files"
     )]
-    #[cfg_attr(not(feature = "cluster"), doc = "The directory that `export --media` made")]
+    #[cfg_attr(not(feature = "cluster"), doc = "The directory of `export --media`")]
     #[arg(long, value_name = "DIR")]
     media: Option<PathBuf>,
     #[cfg_attr(
         feature = "cluster",
-        doc = "Settings of the server, for its master keys and its cluster"
+        doc = "The settings file of the server, for its master keys and its cluster"
     )]
-    #[cfg_attr(not(feature = "cluster"), doc = "Settings of the server, for its master keys")]
+    #[cfg_attr(
+        not(feature = "cluster"),
+        doc = "The settings file of the server, for its master keys"
+    )]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print what was done as JSON
-    #[arg(long)]
+    /// Print the result as JSON
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
 /// Arguments of `postrider backup`.
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// The backup's directory: a new one, or one to which only what is new is added
+    /// The directory of the backup: a new one, or one with an earlier backup
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
@@ -88,14 +91,13 @@ pub(crate) struct BackupArgs {
 /// Arguments of `postrider restore`.
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// The backup's directory: of a server, of a whole cluster, or of one of its shards
+    /// The directory of the backup: of a server, of a cluster or of one shard
     #[arg(long, value_name = "DIR")]
     from: PathBuf,
-    /// Restore what was committed up to this position of the log, and nothing later
+    /// Restore only what was committed up to this position of the log
     #[arg(long)]
     position: Option<u64>,
-    /// Hold the data back from the world: the server that starts on it lets nothing out until it is
-    /// released
+    /// Hold the server that starts on this data: it sends nothing until `postrider release`
     #[arg(long)]
     held: bool,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use postrider_actors::copies::CopiedContents;
 use serde_json::{Value, json};
 
 use crate::cli::error::CliError;
-use crate::cli::output::print;
+use crate::cli::output::{print, size};
 
 /// The maximum number of damaged contents that the text names.
 const NAMED_MAX: usize = 10;
@@ -50,17 +50,17 @@ pub(in crate::cli) fn contents_object(contents: &CopiedContents) -> Value {
 /// Formats the contents for people, with a warning for those that are left out.
 pub(in crate::cli) fn contents_text(contents: &CopiedContents) -> String {
     let CopiedContents { files, copied, bytes, damaged } = contents;
-    let mut text = format!("media: {files} files, {copied} of them copied, {bytes} bytes\n");
+    let mut text = format!("media: {files} files, {copied} copied, {}\n", size(*bytes));
     if !damaged.is_empty() {
         text += &format!(
-            "WARNING: {} files cannot be read, or are not what they were, and are left out:\n",
+            "WARNING: {} files are unreadable or damaged and were not copied:\n",
             damaged.len()
         );
         for hash in damaged.iter().take(NAMED_MAX) {
             text += &format!("  {hash}\n");
         }
         if damaged.len() > NAMED_MAX {
-            text += "  and others; --json names all of them\n";
+            text += "  and others; --json lists all of them\n";
         }
     }
     text

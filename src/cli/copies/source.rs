@@ -19,21 +19,27 @@ use crate::cli::server_args::{Remote, ServerArgs, address};
 /// Names the source.
 #[derive(Args)]
 pub(crate) struct SourceArgs {
-    /// The data directory of a server that does not run
+    /// Read the data directory of a stopped server, instead of a running server
     #[arg(long, value_name = "DIR", conflicts_with = "server")]
     data_dir: Option<PathBuf>,
-    /// The address of a server that runs; left out: POSTRIDER_SERVER or http://127.0.0.1:8080
-    #[arg(long, value_name = "URL", value_parser = address)]
+    /// The address of a running server. By default, it is POSTRIDER_SERVER or
+    /// http://127.0.0.1:8080
+    #[arg(long, help_heading = "Server", value_name = "URL", value_parser = address)]
     server: Option<String>,
-    /// `-` reads the admin token from standard input; left out: that of POSTRIDER_ADMIN_TOKEN, of
-    /// the environment's settings (POSTRIDER__ADMIN__TOKEN) or the one in the data directory
-    #[arg(long, value_name = "-", conflicts_with = "data_dir")]
+    /// Read the admin token from standard input. Without this option, the command uses
+    /// POSTRIDER_ADMIN_TOKEN, POSTRIDER__ADMIN__TOKEN or admin.token in the data directory
+    #[arg(long, help_heading = "Server", value_name = "-", conflicts_with = "data_dir")]
     token: Option<String>,
-    /// A file whose first line is the admin token
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["token", "data_dir"])]
+    /// Read the admin token from the first line of this file
+    #[arg(
+        long,
+        help_heading = "Server",
+        value_name = "FILE",
+        conflicts_with_all = ["token", "data_dir"]
+    )]
     token_file: Option<PathBuf>,
-    /// Print what was done as JSON
-    #[arg(long)]
+    /// Print the result as JSON
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
@@ -154,7 +160,7 @@ impl Contents for CopySource {
             fetched => fetched?,
         }
         let text = String::from_utf8(text).unwrap_or_default();
-        let none = || CopyError::Io("the server's list of files is none of Postrider's".into());
+        let none = || CopyError::Io("the server sent an invalid list of files".into());
         text.lines().map(|line| BlobHash::parse(line).ok_or_else(none)).collect()
     }
 
@@ -175,8 +181,8 @@ fn parent_folder(file: &Path) -> &Path {
 }
 
 fn other_log_error() -> CopyError {
-    let what = "the backup is of another log: a directory that was imported or restored has a new \
-                one; give it a place of its own";
+    let what = "the backup is of another log: an imported or restored directory has a new log and \
+                needs a new backup directory";
     CopyError::NotEmpty(what.into())
 }
 
@@ -206,7 +212,7 @@ async fn fetch_content(
             return Ok(true);
         }
     }
-    Err(CopyError::Damaged(format!("{hash}: the server's answer breaks off")))
+    Err(CopyError::Damaged(format!("{hash}: the server's answer ended early")))
 }
 
 async fn request(client: &AdminClient, path: &str) -> Result<Response, CopyError> {
@@ -216,7 +222,7 @@ async fn request(client: &AdminClient, path: &str) -> Result<Response, CopyError
         return Ok(response);
     }
     let answer: Value = response.json().await.unwrap_or_default();
-    let message = answer["message"].as_str().unwrap_or("no answer of Postrider's");
+    let message = answer["message"].as_str().unwrap_or("an unexpected answer");
     let message = format!("the server answers {}: {message}", status.as_u16());
     Err(match answer["reason"].as_str() {
         Some("other_log") => other_log_error(),

@@ -79,7 +79,7 @@ impl DemoClient {
             }
             tokio::time::sleep(POLL_EVERY).await;
         }
-        Err(self.unexpected(&format!("{path} does not come to what was done")))
+        Err(self.unexpected(&format!("{path} does not show the expected result")))
     }
 
     async fn request(

@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArgs {
-    /// Recipients of the broadcast
+    /// The number of recipients of the broadcast
     #[arg(
         long,
         value_name = "N",
@@ -31,13 +31,13 @@ pub(crate) struct DemoArgs {
         conflicts_with = "keep"
     )]
     pub(crate) recipients: u32,
-    /// Instead, fill the workspace with a history of a week, and serve it until a signal stops it
+    /// Create a week of history instead, and serve the dashboard until you stop the demo
     #[arg(long)]
     pub(crate) keep: bool,
-    /// With --keep: address and port to listen on; a free port of this machine by default
+    /// With --keep, the address and port to listen on. By default, a free local port
     #[arg(long, value_name = "ADDR", requires = "keep")]
     pub(crate) listen: Option<SocketAddr>,
-    /// With --keep: directory that the data stays in, new or empty; by default it goes at the end
+    /// With --keep, store the data in this new or empty directory, and keep it at the end
     #[arg(long, value_name = "DIR", requires = "keep")]
     pub(crate) data_dir: Option<PathBuf>,
 }
@@ -93,10 +93,12 @@ async fn show_demo(
     let receiver = history::make_history(server, path).await?;
     print(&format!("\n{}", server.banner()))?;
     let end = match &args.data_dir {
-        None => "goes then".to_owned(),
-        Some(path) => format!("stays: `postrider --data-dir {}` serves it again", path.display()),
+        None => "deletes its data".to_owned(),
+        Some(path) => {
+            format!("keeps its data; `postrider --data-dir {}` serves it", path.display())
+        }
     };
-    print(&format!("\nCtrl-C stops the server; its data {end}.\n"))?;
+    print(&format!("\nCtrl-C stops the server and {end}.\n"))?;
     Ok(DemoOutcome::Served(receiver))
 }
 
@@ -104,7 +106,7 @@ impl DataPlace {
     fn of(args: &DemoArgs) -> Result<Self, CliError> {
         let Some(path) = &args.data_dir else {
             let made = tempfile::Builder::new().prefix("postrider-demo-").tempdir();
-            let what = "cannot make a temporary directory";
+            let what = "cannot create a temporary directory";
             return Ok(Self::Temporary(made.map_err(|source| CliError::Io { what, source })?));
         };
         // A second history would be made of the same contacts.
@@ -124,7 +126,7 @@ impl DataPlace {
     fn close(self) -> Result<(), CliError> {
         match self {
             Self::Temporary(directory) => directory.close().map_err(|source| CliError::Io {
-                what: "cannot remove the temporary directory",
+                what: "cannot delete the temporary directory",
                 source,
             }),
             Self::Kept(_) => Ok(()),

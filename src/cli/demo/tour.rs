@@ -23,8 +23,8 @@ pub(super) async fn show_tour(
 ) -> Result<(), CliError> {
     let api = DemoClient::of(server)?;
     print(&format!(
-        "Postrider {} on http://{}, with its data in {}\n(where that is in memory, syncing costs \
-         nothing). Every number below is measured now.\n",
+        "Postrider {} listens on http://{} and stores its data in {}.\nIf this directory is in \
+         memory, syncing costs nothing. Every number below is measured now.\n",
         env!("CARGO_PKG_VERSION"),
         server.address(),
         directory.display(),
@@ -54,7 +54,7 @@ async fn show_password(api: &DemoClient) -> Result<(), CliError> {
             print(&format!("   the same code a second time is refused: {message}\n"))
         }
         Err(error) => Err(error),
-        Ok(_) => Err(api.unexpected("a code was taken twice")),
+        Ok(_) => Err(api.unexpected("a code was accepted twice")),
     }
 }
 
@@ -68,7 +68,7 @@ async fn show_broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliErro
     let watch = Stopwatch::start();
     let made = api.post("/messaging/broadcasts", &new).await?;
     let seconds = watch.elapsed().as_secs_f64();
-    print(&format!("   checked, made durable and answered in {seconds:.2} s\n"))?;
+    print(&format!("   checked, stored durably and answered in {seconds:.2} s\n"))?;
     let path = format!("/messaging/broadcasts/{}", text(&made["broadcast_id"]));
     let mut progress = CommandProgress::items(recipients.into());
     let done = loop {
@@ -97,9 +97,9 @@ async fn show_broadcast(api: &DemoClient, recipients: u32) -> Result<(), CliErro
         with_commas(rate as u64),
     ))?;
     print(
-        "   (the sandbox is in this process and answers at once; a real channel takes its time,\n   \
-         and a number of the Cloud API is paced to 80 messages a second unless set otherwise)\n\
-         \nThat was all: the server stops, and its directory goes.\n",
+        "   The sandbox runs in this process and answers immediately. A real channel is slower,\n\
+         \x20  and by default a number of the Cloud API sends 80 messages a second.\n\
+         \nThe demo is over: it stops the server and deletes its directory.\n",
     )
 }
 

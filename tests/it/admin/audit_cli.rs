@@ -124,7 +124,7 @@ async fn a_damaged_record_is_shown_and_named_and_hides_no_other() {
     let id = third["id"].as_str().unwrap();
     assert!(run(&server, &[]).lines().any(|line| line.contains("damaged")));
     let found = command(&server, &["verify"]).output().unwrap();
-    let named = format!("record 3 of the audit log does not fit: altered: {id}");
+    let named = format!("record 3 of the audit log fails verification: altered: {id}");
     assert!(errors(&found).contains(&named), "{}", errors(&found));
 }
 
@@ -132,7 +132,7 @@ async fn a_damaged_record_is_shown_and_named_and_hides_no_other() {
 async fn a_removed_record_is_named() {
     let mut server = TestServer::start().await;
     server.workspace("acme").await;
-    assert!(run(&server, &["verify"]).contains("records fit"));
+    assert!(run(&server, &["verify"]).contains("records were verified"));
     server.stop();
     let data = server.data_dir();
     let verify = || {
@@ -149,7 +149,7 @@ async fn a_removed_record_is_named() {
     refused_on_data_of_another_user(&data);
     let found = verify();
     assert_eq!(found.status.code(), Some(1));
-    let named = "record 3 of the audit log does not fit: missing";
+    let named = "record 3 of the audit log fails verification: missing";
     assert!(errors(&found).contains(named), "{}", errors(&found));
     server.restart().await;
     assert!(errors(&verify()).contains("in use by another server"), "{}", errors(&verify()));

@@ -65,7 +65,7 @@ async fn the_command_line_sees_to_webhooks() {
     let api = server.workspace("acme").await;
     let url = "https://example.com/hooks";
     let added =
-        run(&server, &["add", url, "--event", "otp.sent,otp.failed", "--ordered", "--json"]);
+        run(&server, &["create", url, "--event", "otp.sent,otp.failed", "--ordered", "--json"]);
     let added: Value = serde_json::from_str(&added).unwrap();
     let id = added["id"].as_str().unwrap();
     assert!(added["secret"].as_str().unwrap().starts_with("whsec_"));
@@ -79,6 +79,6 @@ async fn the_command_line_sees_to_webhooks() {
     assert!(run(&server, &["list"]).contains(url));
     let rotated = run(&server, &["rotate", id]);
     assert!(rotated.contains("whsec_") && !rotated.contains(added["secret"].as_str().unwrap()));
-    assert!(run(&server, &["remove", id]).contains("removed"));
+    assert!(run(&server, &["delete", id]).contains("deleted"));
     assert_eq!(api.get("/v1/webhooks").await.ok()["total"], 0);
 }

@@ -139,7 +139,7 @@ async fn a_file_is_imported_and_its_bad_lines_are_reported() {
         "line 7: email: must be an e-mail address",
         "line 8: custom_fields: must be a JSON object",
         "line 9: it has 2 cells, and the first line has 6",
-        "3 contacts made, 6 lines refused",
+        "3 contacts created, 6 lines refused",
         "postrider: 6 lines were refused",
     ] {
         ran.says(said);
@@ -160,7 +160,7 @@ async fn a_file_is_imported_and_its_bad_lines_are_reported() {
     assert_eq!(total(&api).await, 4, "a second import of the same file adds nothing");
     for (content, said) in [
         ("phone\n+15550000009\n", "`name` must be one of them"),
-        ("name,telefon\nA,1\n", "there is no column `telefon`"),
+        ("name,telefon\nA,1\n", "unknown column `telefon`"),
         ("", "must name the columns"),
     ] {
         desk.write("odd.csv", content);
@@ -213,8 +213,8 @@ async fn an_import_that_was_killed_goes_on() {
     assert_eq!(total(&api).await, 2000);
     server.admin().put(limits, json!({"contacts_per_minute": 0})).await.ok();
     let ran = desk.run(&["import", "many.csv"]).await.ok();
-    ran.says("going on after ");
-    ran.says("3500 contacts made, 0 lines refused");
+    ran.says("resuming after ");
+    ran.says("3500 contacts created, 0 lines refused");
     check_all_once(&api, 3500).await;
     // Another file of the same name is another import, after the first has ended.
     desk.write("many.csv", "name\nlater\n");
@@ -236,7 +236,7 @@ async fn a_lost_answer_and_a_crash_neither_double_nor_lose() {
     server.crash().await;
     let ran = ended(import).await.ok();
     ran.says("waiting for ");
-    ran.says("4200 contacts made, 0 lines refused");
+    ran.says("4200 contacts created, 0 lines refused");
     check_all_once(&api, 4200).await;
 }
 
@@ -261,7 +261,7 @@ async fn an_import_waits_as_long_as_it_is_answered() {
     assert!(watch.elapsed() >= Duration::from_secs(2));
     ran.says(": too many for now");
     ran.says(": not now");
-    ran.says("10 contacts made, 0 lines refused");
+    ran.says("10 contacts created, 0 lines refused");
     assert_eq!(total(&api).await, 10);
     let desk = Desk { key: "pr_no".to_owned(), ..desk };
     desk.write("other.csv", lines(1));

@@ -25,7 +25,7 @@ async fn phones_are_imported_as_people_write_them() {
     desk.run(&["import", "people.csv", "--country", "Germany"]).await.says("two letters");
     let ran = desk.run(&["import", "people.csv", "--country", "de"]).await;
     ran.says("line 2: phone: 030 123456 is sent as +4930123456\n");
-    ran.says("4 contacts made, 1 lines refused");
+    ran.says("4 contacts created, 1 lines refused");
     let made = all(&api).await;
     let made: Vec<_> = made.iter().map(|it| it["phone"].as_str().unwrap()).collect();
     assert_eq!(made, ["+4930123456", "+15550123456", "+442079460958", "+15550123457"]);

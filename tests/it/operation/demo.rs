@@ -55,5 +55,5 @@ fn it_leaves_nothing_behind_when_it_is_stopped() {
     let mut errors = String::new();
     demo.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
     assert_eq!((status.code(), entries(temporary.path())), (Some(1), 0), "{errors}");
-    assert!(errors.contains("stopped before its end"), "{errors}");
+    assert!(errors.contains("interrupted before the command finished"), "{errors}");
 }

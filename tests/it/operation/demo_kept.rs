@@ -117,7 +117,7 @@ async fn it_serves_a_history_and_keeps_it_where_it_was_asked_to() {
 fn without_a_directory_nothing_stays() {
     let temporary = tempfile::tempdir().unwrap();
     let mut demo = start(&[], temporary.path());
-    assert!(shown(&mut demo).contains("its data goes then"));
+    assert!(shown(&mut demo).contains("deletes its data"));
     assert_eq!(temporary.path().read_dir().unwrap().count(), 1);
     stop(demo);
     assert_eq!(temporary.path().read_dir().unwrap().count(), 0);

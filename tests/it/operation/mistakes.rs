@@ -57,7 +57,7 @@ async fn what_waiting_cannot_mend_is_named_at_once() {
         (vec![server, token], vec!["backup", "--to", to], "POSTRIDER_ADMIN_TOKEN has a character"),
         (vec![bad, key], vec!["contacts", "export"], "(--server or POSTRIDER_SERVER)"),
         (vec![bad], vec!["backup", "--to", to], "(--server or POSTRIDER_SERVER)"),
-        (vec![], vec!["messages", "list", "--server", "ftp://x"], "no address of a server"),
+        (vec![], vec!["messages", "list", "--server", "ftp://x"], "not the address of a server"),
     ] {
         let ran = run(&variables, &arguments).await;
         let said = String::from_utf8_lossy(&ran.stderr);

@@ -29,7 +29,7 @@ pub(super) async fn make_history(
 ) -> Result<WebhookReceiver, CliError> {
     let api = DemoClient::of(server)?.with_admin(directory)?;
     let receiver = WebhookReceiver::start().await?;
-    print("Making a week of history")?;
+    print("Creating a week of history")?;
     let people = setup::fill_workspace(&api, receiver.address).await?;
     for day in 0..DAYS {
         print(".")?;
