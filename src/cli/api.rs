@@ -27,8 +27,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(10);
 pub(crate) struct CallerArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Read an API key of the workspace from standard input. Without this option, the command uses
-    /// POSTRIDER_API_KEY or demo.key in the data directory
+    /// With `--key -`, read an API key of the workspace from standard input. Without this option,
+    /// the command uses POSTRIDER_API_KEY or demo.key in the data directory
     #[arg(long, global = true, help_heading = "Server", value_name = "-")]
     pub(crate) key: Option<String>,
     /// Read the API key from the first line of this file

@@ -55,7 +55,7 @@ struct FilterArgs {
     /// Show only records of this workspace
     #[arg(long, short)]
     workspace: Option<WorkspaceId>,
-    /// Show only records of the actor with this kind, id or name
+    /// Show only records of the actor with this kind, ID or name
     #[arg(long)]
     actor: Option<String>,
     /// Show only records of this action (key.create), or of all actions with this prefix (key)
@@ -73,7 +73,8 @@ struct FilterArgs {
 enum AuditCommand {
     /// Verify that no record was altered, removed or added
     ///
-    /// The command ends with status 1 and names the first record that fails verification.
+    /// If verification fails, the command names the first record that fails and exits with status
+    /// 1.
     Verify {
         /// Verify the data directory of a stopped server instead of a running server
         #[arg(long, value_name = "DIR")]

@@ -31,9 +31,9 @@ pub(crate) struct ClusterArgs {
 
 #[derive(Debug, Subcommand)]
 enum ClusterCommand {
-    /// Create the cluster of the settings in NATS
+    /// Create the cluster that the settings describe in NATS
     ///
-    /// It is safe to run the command again: an existing cluster stays.
+    /// It is safe to run the command again: an existing cluster is left unchanged.
     Init(InitArgs),
     /// Back up every shard of the cluster to a directory
     ///
@@ -49,7 +49,8 @@ enum ClusterCommand {
     Undrain(UndrainArgs),
     /// Move a shard to a node
     ///
-    /// The shard stays on this node until the node drains or stops, or until you move it again.
+    /// The shard stays on that node until the node drains or stops, or until you move the shard
+    /// again.
     Move(MoveArgs),
 }
 
@@ -115,8 +116,8 @@ struct RepairArgs {
     /// The number of the shard
     #[arg(long, value_name = "N")]
     shard: u16,
-    /// Repair the shard even if data is lost. Without this option, the command changes nothing then
-    /// and shows the loss
+    /// Repair the shard even if data is lost. Without this option, if data would be lost, the
+    /// command shows the loss and changes nothing
     #[arg(long)]
     accept_loss: bool,
     /// The directory of a backup of the cluster, for a shard that has no intact checkpoint

@@ -45,7 +45,7 @@ const NEW_TOKEN: [Column; 4] =
 pub(crate) enum KeysCommand {
     /// Create an API key and show it once
     Create {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         /// The name of the key
@@ -61,19 +61,19 @@ pub(crate) enum KeysCommand {
         #[arg(long = "allow", value_name = "SUBNET", value_delimiter = ',')]
         allowed: Vec<String>,
     },
-    /// List the API keys of a workspace, without the keys themselves
+    /// List the API keys of a workspace, without their secret values
     List {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
     /// Revoke an API key immediately
     #[command(alias = "delete")]
     Revoke {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// The id of the key, as `list` shows it
+        /// The ID of the key, as `list` shows it
         key_id: KeyId,
     },
 }
@@ -118,12 +118,12 @@ pub(crate) enum TokensCommand {
         #[arg(long, value_name = "TIME")]
         expires: Option<Timestamp>,
     },
-    /// List the created admin tokens, without the tokens themselves
+    /// List the admin tokens, without their secret values
     List,
     /// Revoke an admin token immediately
     #[command(alias = "delete")]
     Revoke {
-        /// The id of the token, as `list` shows it
+        /// The ID of the token, as `list` shows it
         token_id: AdminTokenId,
     },
 }

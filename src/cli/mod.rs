@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Demo(demo::DemoArgs),
     /// Check whether a server accepts work
     ///
-    /// The command ends with status 1 if the server accepts no work or does not answer.
+    /// The command exits with status 1 if the server accepts no work or does not answer.
     Health(server_state::HealthArgs),
     /// Create, list, show and delete workspaces
     Workspaces(Group<workspaces::WorkspacesCommand>),
@@ -92,7 +92,7 @@ pub(crate) enum Command {
     Release(server_state::ReleaseArgs),
     /// Check the data directory of a stopped server for damage
     ///
-    /// The command reads every file and ends with status 1 if it finds damage.
+    /// The command reads every file and exits with status 1 if it finds damage.
     Check(offline::CheckArgs),
     /// Repair the data directory of a stopped server, so that a server can start on it
     Repair(offline::RepairArgs),

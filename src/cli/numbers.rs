@@ -52,7 +52,7 @@ pub(crate) enum NumbersCommand {
     /// Connect a number to a workspace
     #[command(alias = "create")]
     Connect {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) enum NumbersCommand {
     },
     /// List the numbers of a workspace, with their status, pace and quality
     List {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
@@ -68,29 +68,29 @@ pub(crate) enum NumbersCommand {
     ///
     /// The server retries a stopped number immediately.
     Update {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// The id of the number, as `list` shows it
+        /// The ID of the number, as `list` shows it
         number_id: NumberId,
         #[command(flatten)]
         change: NumberChangeArgs,
     },
     /// Check a number with its provider, and show its problems
     Check {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// The id of the number, as `list` shows it
+        /// The ID of the number, as `list` shows it
         number_id: NumberId,
     },
     /// Disconnect a number from its workspace
     #[command(alias = "delete")]
     Disconnect {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// The id of the number, as `list` shows it
+        /// The ID of the number, as `list` shows it
         number_id: NumberId,
     },
 }
@@ -121,13 +121,13 @@ pub(crate) struct AccountArgs {
     /// The phone number, such as +15550001111
     #[arg(long, required_if_eq("kind", "cloud_api"))]
     pub(crate) phone: Option<String>,
-    /// The id of the number at the provider
+    /// The ID of the number at the provider
     #[arg(long, required_if_eq("kind", "cloud_api"))]
     pub(crate) phone_number_id: Option<String>,
-    /// The id of the business account at the provider
+    /// The ID of the business account at the provider
     #[arg(long, required_if_eq("kind", "cloud_api"))]
     pub(crate) account_id: Option<String>,
-    /// The bearer token for the provider's API
+    /// The access token for the provider's API
     #[arg(
         long,
         value_name = "TOKEN",
@@ -160,7 +160,7 @@ pub(crate) struct AccountArgs {
 /// What is to change of a number.
 #[derive(Args)]
 pub(crate) struct NumberChangeArgs {
-    /// A new bearer token for the provider's API
+    /// A new access token for the provider's API
     #[arg(long, value_name = "TOKEN", env = "POSTRIDER_CHANNEL_TOKEN", hide_env_values = true)]
     pub(crate) channel_token: Option<String>,
     /// A new secret with which the provider signs callbacks
@@ -288,12 +288,13 @@ pub(crate) async fn run(group: Group<NumbersCommand>) -> Result<(), CliError> {
 pub(crate) enum PortfoliosCommand {
     /// Show the daily recipient limit of a portfolio, and its use
     ///
-    /// The limit is the number of people that a portfolio may write to first within 24 hours.
+    /// The limit is the number of people to whom a portfolio may write outside the reply window
+    /// within 24 hours.
     Show {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// The id of the portfolio, as `numbers list` shows it
+        /// The ID of the portfolio, as `numbers list` shows it
         #[arg(value_parser = parse_portfolio_id)]
         portfolio_id: ProviderId,
     },
@@ -302,16 +303,16 @@ pub(crate) enum PortfoliosCommand {
     /// Without options, the command restores the limit of the channel. With one option, the other
     /// option keeps its value.
     Set {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// The id of the portfolio, as `numbers list` shows it
+        /// The ID of the portfolio, as `numbers list` shows it
         #[arg(value_parser = parse_portfolio_id)]
         portfolio_id: ProviderId,
         /// The maximum number of people; -1 means no limit
         #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
         daily_recipients: Option<i64>,
-        /// The percentage of the limit that broadcasts leave to other messages
+        /// The percentage of the limit that broadcasts leave for other messages
         #[arg(long, value_name = "PERCENT")]
         reserve_percent: Option<u8>,
     },

@@ -94,7 +94,7 @@ pub(crate) struct CheckArgs {
     directory: Directory,
     /// Rebuild the records from the log, beside the stored ones, and compare them
     ///
-    /// This needs a log that begins at position 1, or an intact checkpoint. It also needs free disk
+    /// This needs a log that starts at position 1, or an intact checkpoint. It also needs free disk
     /// space for a second copy of the records.
     #[arg(long)]
     deep: bool,

@@ -44,7 +44,7 @@ pub(crate) enum OtpChannelsCommand {
     ///
     /// They apply to requests that name no channels.
     Show {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
@@ -52,7 +52,7 @@ pub(crate) enum OtpChannelsCommand {
     ///
     /// They apply to requests that name no channels.
     Set {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         /// One to three of messaging, sms and email, in order of use. `sms=20` starts the next
@@ -110,13 +110,13 @@ pub(crate) async fn run_channels(group: Group<OtpChannelsCommand>) -> Result<(),
 pub(crate) enum OtpTextsCommand {
     /// Show the texts of one-time passwords in each language
     Show {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
     /// Set the texts of one-time passwords, and replace all previous texts
     Set {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         /// A JSON file in the form of `show --json`, or `-` for standard input
@@ -150,7 +150,7 @@ pub(crate) enum SmsCommand {
     ///
     /// If the server creates a secret for the gateway, the command shows it once.
     Set {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         #[command(flatten)]
@@ -158,13 +158,13 @@ pub(crate) enum SmsCommand {
     },
     /// Show the SMS gateway, without its secret
     Show {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
     /// Delete the SMS gateway, so that the workspace sends no SMS
     Delete {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
@@ -182,8 +182,9 @@ pub(crate) struct GatewayArgs {
     /// The sender name of each SMS
     #[arg(long, value_name = "NAME")]
     sender: Option<String>,
-    /// Read the secret that signs requests and receipts, such as whsec_…, from standard input.
-    /// Without this option, the command uses POSTRIDER_SMS_SECRET, or the server creates a secret
+    /// With `--secret -`, read the secret that signs requests and receipts, such as whsec_…, from
+    /// standard input. Without this option, the command uses POSTRIDER_SMS_SECRET, or the server
+    /// creates a secret
     #[arg(long, value_name = "-")]
     secret: Option<String>,
     /// Read the secret from the first line of this file
@@ -244,13 +245,13 @@ pub(crate) async fn run_sms(group: Group<SmsCommand>) -> Result<(), CliError> {
 pub(crate) enum TestPhonesCommand {
     /// Show the test phones, without their codes
     Show {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
     /// Set the test phones and their codes, and replace all previous test phones
     Set {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         /// A phone and its code of 4 to 8 digits, such as +15550100001=123456
@@ -297,16 +298,16 @@ pub(crate) async fn run_test_phones(group: Group<TestPhonesCommand>) -> Result<(
 pub(crate) enum DestinationsCommand {
     /// Show the allowed, denied and safe destinations
     Show {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
     /// Set the allowed, denied and safe destinations
     ///
     /// Without --allow, all destinations are allowed. Without --deny, none is denied. Without
-    /// --safe or --adaptive, their present values stay.
+    /// --safe or --adaptive, the current values are kept.
     Set {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         /// The first digits of allowed phones, such as 49 (repeatable)
@@ -321,8 +322,9 @@ pub(crate) enum DestinationsCommand {
         /// Delete all safe destinations
         #[arg(long)]
         no_safe: bool,
-        /// The action for destinations where few codes are verified. `settings` applies the
-        /// settings of the server
+        /// The action for destinations where few codes are verified. `off` sends all codes,
+        /// `report` sends and reports them, `refuse` sends only to a sample of phones, and
+        /// `settings` uses the server's settings
         #[arg(long, value_name = "MODE", value_parser = ["off", "report", "refuse", FROM_SETTINGS])]
         adaptive: Option<String>,
     },

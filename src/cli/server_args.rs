@@ -97,8 +97,8 @@ pub(crate) struct Group<C: Subcommand> {
 pub(crate) struct Remote {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Read the admin token from standard input. Without this option, the command uses
-    /// POSTRIDER_ADMIN_TOKEN, POSTRIDER__ADMIN__TOKEN or admin.token in the data directory
+    /// With `--token -`, read the admin token from standard input. Without this option, the command
+    /// uses POSTRIDER_ADMIN_TOKEN, POSTRIDER__ADMIN__TOKEN or admin.token in the data directory
     #[arg(long, global = true, help_heading = "Server", value_name = "-")]
     pub(crate) token: Option<String>,
     /// Read the admin token from the first line of this file

@@ -75,11 +75,13 @@ fn is_this_machine(server: &str) -> bool {
 pub(crate) enum ClockCommand {
     /// Show the machine's clock, real time, engine time and the last durable time
     ///
-    /// With --data-dir of a stopped server, show the times that the server would start with.
+    /// If --data-dir is the data directory of a stopped server, show the times that the server
+    /// would start with.
     Show,
-    /// Rewrite stored times of a stopped server whose clock ran ahead, so that they count as now
+    /// Reset stored times that are in the future, after the clock of a stopped server ran ahead
     ///
-    /// Set the machine's clock right first. The command needs --data-dir and cannot be undone.
+    /// Correct the machine's clock first. --data-dir is required: it names the data directory that
+    /// the command rewrites. The change cannot be undone.
     Rebase,
 }
 

@@ -25,14 +25,14 @@ const TEMPLATE: [Column; 4] = [
 pub(crate) enum TemplatesCommand {
     /// List the templates of a workspace
     List {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
     /// Create a template with a body, such as "Hello {{1}}"
     #[command(alias = "add")]
     Create {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         /// The name of the template: a-z, 0-9 and _
@@ -40,19 +40,20 @@ pub(crate) enum TemplatesCommand {
         /// The language of the template, in the notation of the channel
         #[arg(long, default_value = "en")]
         language: String,
-        /// The category of the template
+        /// The category of the template: utility, marketing or authentication: utility, marketing
+        /// or authentication
         #[arg(long, value_parser = TemplateCategory::from_str)]
         category: TemplateCategory,
         /// The status of the template
         #[arg(long, default_value = "approved", value_parser = TemplateStatus::from_str)]
         status: TemplateStatus,
-        /// The text of the body, with {{1}}, {{2}} … for its parameters
+        /// The text of the body, with {{1}}, {{2}} … for its variables
         #[arg(long)]
         body: String,
     },
     /// Set the status of a template
     Status {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         /// The name of the template
@@ -66,7 +67,7 @@ pub(crate) enum TemplatesCommand {
     },
     /// Synchronize the templates with those of the channel
     Sync {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },

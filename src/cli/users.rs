@@ -28,11 +28,12 @@ const INVITE: [Column; 3] = [("INVITE", "/url"), ("ID", "/id"), ("EXPIRES", "/ex
 pub(crate) enum UsersCommand {
     /// Create a link that signs a user in
     ///
-    /// The link works once, within 15 minutes. If the user does not exist, the server creates it.
+    /// The link works once, within 15 minutes. If the user does not exist, the server creates the
+    /// user.
     Link {
         /// The e-mail address of the user
         email: String,
-        /// Give the user the rights of an operator of the server
+        /// Give the user the rights of a server operator
         #[arg(long)]
         operator: bool,
         /// Add the user to this workspace
@@ -48,7 +49,7 @@ pub(crate) enum UsersCommand {
     Invite {
         /// The e-mail address of the invited person
         email: String,
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         /// The role in the workspace: owner, admin, marketer, agent, analyst or developer
@@ -59,12 +60,12 @@ pub(crate) enum UsersCommand {
     List,
     /// Disable a user: end all sessions and refuse new sign-ins
     Disable {
-        /// The e-mail address or the id of the user
+        /// The e-mail address or the ID of the user
         user: String,
     },
     /// Enable a disabled user, who can then sign in again
     Enable {
-        /// The e-mail address or the id of the user
+        /// The e-mail address or the ID of the user
         user: String,
     },
 }

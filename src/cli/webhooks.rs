@@ -26,14 +26,14 @@ const NEW_WEBHOOK: [Column; 3] = [("SECRET", "/secret"), ("ID", "/id"), ("URL", 
 pub(crate) enum WebhooksCommand {
     /// List the webhooks of a workspace
     List {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
     /// Create a webhook and show its secret once
     #[command(alias = "add")]
     Create {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         /// The URL to which the server posts events
@@ -54,34 +54,34 @@ pub(crate) enum WebhooksCommand {
     /// Delete a webhook and its undelivered events
     #[command(alias = "remove")]
     Delete {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// The id of the webhook, as `list` shows it
+        /// The ID of the webhook, as `list` shows it
         webhook_id: WebhookId,
     },
     /// Enable a webhook, which resumes where it stopped
     Enable {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// The id of the webhook, as `list` shows it
+        /// The ID of the webhook, as `list` shows it
         webhook_id: WebhookId,
     },
     /// Disable a webhook
     Disable {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// The id of the webhook, as `list` shows it
+        /// The ID of the webhook, as `list` shows it
         webhook_id: WebhookId,
     },
     /// Replace the secret of a webhook and show the new secret once
     Rotate {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
-        /// The id of the webhook, as `list` shows it
+        /// The ID of the webhook, as `list` shows it
         webhook_id: WebhookId,
     },
 }

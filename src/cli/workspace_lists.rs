@@ -95,7 +95,7 @@ pub(crate) struct PartArgs {
     /// Show only rows before this time
     #[arg(long, value_name = "TIME")]
     until: Option<Timestamp>,
-    /// Continue after an earlier answer, at its `next_cursor`
+    /// Continue from the `next_cursor` of an earlier answer
     #[arg(long)]
     cursor: Option<String>,
     /// Show at most this many rows, the newest ones
@@ -172,7 +172,7 @@ pub(crate) enum OtpCommand {
     },
     /// Show a one-time password and the result of each delivery attempt
     Show {
-        /// The id of the request, as `list` shows it
+        /// The ID of the request, as `list` shows it
         request_id: RequestId,
     },
     /// List decisions about codes to limited destinations, newest first, with their figures
@@ -233,8 +233,8 @@ pub(crate) enum MessagesCommand {
     /// If you give several filters, each row matches all of them. The list includes messages of
     /// broadcasts only with `--to` or `--broadcast`.
     List {
-        /// Show only messages to this phone, such as +15550123456, or to the person with this id of
-        /// the channel
+        /// Show only messages to this phone, such as +15550123456, or to the person with this
+        /// channel user ID
         #[arg(long)]
         to: Option<PartyId>,
         /// Show only messages with this status

@@ -28,9 +28,9 @@ const WORKSPACE: [Column; 10] = [
 pub(crate) enum WorkspacesCommand {
     /// Create a workspace
     Create {
-        /// The id of the workspace: 1 to 40 of a-z, 0-9 and -
+        /// The ID of the workspace: 1 to 40 of a-z, 0-9 and -
         id: WorkspaceId,
-        /// The name of the workspace; by default, its id
+        /// The name of the workspace; by default, its ID
         #[arg(long)]
         name: Option<String>,
     },
@@ -38,14 +38,14 @@ pub(crate) enum WorkspacesCommand {
     List,
     /// Show a workspace
     Show {
-        /// The id of the workspace
+        /// The ID of the workspace
         id: WorkspaceId,
     },
     /// Delete a workspace and everything in it permanently
     Delete {
-        /// The id of the workspace
+        /// The ID of the workspace
         id: WorkspaceId,
-        /// The name or the id of the workspace, which confirms the deletion
+        /// The name or the ID of the workspace, to confirm the deletion
         #[arg(long)]
         name: String,
     },
@@ -84,13 +84,13 @@ pub(crate) async fn run(group: Group<WorkspacesCommand>) -> Result<(), CliError>
 pub(crate) enum LimitsCommand {
     /// Show the limits of a workspace; 0 means no limit
     Show {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
     },
     /// Set limits of a workspace
     Set {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         /// A limit, such as otp_per_phone_10m=10; 0 means no limit
@@ -144,7 +144,7 @@ pub(crate) async fn run_limits(group: Group<LimitsCommand>) -> Result<(), CliErr
 pub(crate) enum CreditsCommand {
     /// Set the credits of a workspace
     Set {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         /// The number of credits: a whole number, 0 or more
@@ -153,7 +153,7 @@ pub(crate) enum CreditsCommand {
     },
     /// Add credits to a workspace
     Add {
-        /// The id of the workspace
+        /// The ID of the workspace
         #[arg(long, short)]
         workspace: WorkspaceId,
         /// The number of credits: a whole number, 0 or more

@@ -41,7 +41,7 @@ struct ExportRun<'a> {
     api: &'a Api,
     out: csv::Writer<Box<dyn Write>>,
     path: PathBuf,
-    /// The id of the last contact that was written.
+    /// The ID of the last contact that was written.
     last: Option<String>,
     count: u64,
     progress: CommandProgress,

@@ -39,18 +39,18 @@ pub(crate) enum ContactsCommand {
     ///   custom.KEY      one custom field, such as custom.plan, as text
     ///   id, created_at, updated_at   ignored, so that an export can be imported
     ///
-    /// `export` writes a ' before a text that begins with =, +, -, @, a tab or a carriage return,
+    /// `export` writes a ' before a text that starts with =, +, -, @, a tab or a carriage return,
     /// so that spreadsheets do not read the text as a formula. The import removes this '.
     ///
     /// A cell in double quotes may contain commas, line breaks and doubled quotes. The import
     /// ignores empty cells. The file must be UTF-8.
     ///
-    /// The import converts phones to E.164, such as +15550123456. It removes spaces and signs,
-    /// replaces 00 by +, and adds the calling code of --country to national numbers. --check shows
-    /// the converted phones.
+    /// The import converts phones to E.164, such as +15550123456. It removes spaces and
+    /// punctuation, replaces a leading 00 with +, and adds the calling code of --country to
+    /// national numbers. --check shows the converted phones.
     ///
     /// Each line creates one contact or is refused on its own. The command reports the number, the
-    /// field and the reason of each refused line. If it refuses a line, it ends with status 1.
+    /// field and the reason of each refused line. If it refuses a line, it exits with status 1.
     ///
     /// The command stores its progress in FILE.import. After an interruption, run the same command
     /// again to resume. If you resume within 24 hours, the command imports each line once. Later,
@@ -64,7 +64,7 @@ pub(crate) enum ContactsCommand {
         /// Also write refused lines to this CSV file, with their line, field and reason
         #[arg(long, value_name = "FILE")]
         refused: Option<PathBuf>,
-        /// The country of phones without + and calling code: two letters, such as DE
+        /// The country of phones without + and a calling code: two letters, such as DE
         #[arg(long)]
         country: Option<Country>,
         /// Send nothing to the server. The command shows the converted phones and the lines that it
@@ -81,7 +81,7 @@ pub(crate) enum ContactsCommand {
         file: Option<PathBuf>,
         /// Write texts unchanged, even if a spreadsheet would read them as formulas
         ///
-        /// Without this option, the export writes a ' before a text that begins with =, +, -, @, a
+        /// Without this option, the export writes a ' before a text that starts with =, +, -, @, a
         /// tab or a carriage return. `import` removes this '.
         #[arg(long)]
         raw: bool,

@@ -19,8 +19,8 @@ pub(crate) struct ExportArgs {
     /// The file to create. The command replaces an existing file once the new file is complete
     #[arg(long, value_name = "FILE")]
     to: PathBuf,
-    /// Copy media files, which the archive does not contain, to this directory. The command copies
-    /// only files that are new there
+    /// Copy media files, which the exported file does not contain, to this directory. The command
+    /// copies only files that are not there yet
     #[arg(long, value_name = "DIR")]
     media: Option<PathBuf>,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(crate) struct ImportArgs {
     #[cfg_attr(not(feature = "cluster"), doc = "The archive of `export`")]
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
-    /// Import into the cluster of the settings, which no node has used yet
+    /// Import into the cluster that the settings describe. No node may have used this cluster yet
     #[cfg(feature = "cluster")]
     #[arg(long)]
     cluster: bool,

@@ -26,8 +26,8 @@ pub(crate) struct SourceArgs {
     /// http://127.0.0.1:8080
     #[arg(long, help_heading = "Server", value_name = "URL", value_parser = address)]
     server: Option<String>,
-    /// Read the admin token from standard input. Without this option, the command uses
-    /// POSTRIDER_ADMIN_TOKEN, POSTRIDER__ADMIN__TOKEN or admin.token in the data directory
+    /// With `--token -`, read the admin token from standard input. Without this option, the command
+    /// uses POSTRIDER_ADMIN_TOKEN, POSTRIDER__ADMIN__TOKEN or admin.token in the data directory
     #[arg(long, help_heading = "Server", value_name = "-", conflicts_with = "data_dir")]
     token: Option<String>,
     /// Read the admin token from the first line of this file
