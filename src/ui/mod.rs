@@ -1,14 +1,16 @@
 //! Serves the dashboard: its page, its files, signing in, and a person's own account.
 
 mod account;
+mod bundle;
 mod files;
 mod shell;
 mod sign_in;
+mod sources;
 
 use axum::http::{HeaderValue, StatusCode, header};
 
 use crate::http::pipeline::{Answer, ApiError, Call, OwnHost, Reply, Routes, page};
-use files::{CacheTime, Files};
+use files::Files;
 
 const MISSING: &str = "there is no such file";
 const ASSET: &str = "/ui/assets/{hash}/{*path}";
@@ -43,11 +45,8 @@ async fn asset(mut call: Call<()>) -> Answer {
     let files = Files::current();
     let file = files.asset(&hash, &path).ok_or_else(|| ApiError::not_found(MISSING))?;
     let mut reply = file.reply(call.headers()).await;
-    let cache_control = match files.cache_time() {
-        CacheTime::ForEver => "public, max-age=31536000, immutable",
-        CacheTime::Not => "no-store",
-    };
-    reply.header(header::CACHE_CONTROL, HeaderValue::from_static(cache_control));
+    let cache_control = HeaderValue::from_static("public, max-age=31536000, immutable");
+    reply.header(header::CACHE_CONTROL, cache_control);
     Ok(reply)
 }
 
@@ -68,7 +67,6 @@ async fn page_of_shell(mut call: Call<()>) -> Answer {
 async fn shell(call: Call<()>, path: &str) -> Answer {
     let has_cookie = call.headers().contains_key(header::COOKIE);
     let shell = Files::current().shell(path, has_cookie);
-    let shell = shell.ok_or_else(|| ApiError::not_found(MISSING))?;
     let mut reply = shell.reply(call.headers()).await;
     reply.header(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     Ok(reply)

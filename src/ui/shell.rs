@@ -1,12 +1,12 @@
 //! The page itself, which preloads the files that the page at its address needs.
 //!
-//! Modules import each other, and a browser that discovers one through another waits for the
-//! network once for each step. So the shell names all of them: those that start the page, and those
-//! of the page at its address, as `lib/router.js` lists them.
+//! The script that starts the page finds out late that another one has the page at this address,
+//! and that it needs the session. So the shell names both, by the list in `lib/router.js`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::bundle;
+use super::sources::Texts;
 use crate::http::pipeline::Compressed;
 
 /// The placeholder in the shell for the folder of its files.
@@ -15,57 +15,54 @@ const PLACE: &str = "{{assets}}";
 const AHEAD: &str = "<!-- ahead -->";
 /// A person must be identified before anything is shown to them.
 const SESSION: &str = "<link rel=\"preload\" as=\"fetch\" href=\"/ui/api/session\" crossorigin>";
-const START: &str = "app.js";
 const ROUTER: &str = "lib/router.js";
 
 /// A page, as `lib/router.js` lists it.
 struct PageRoute {
     /// The parts of its path; one that starts with a colon matches anything.
     parts: Vec<String>,
-    file: String,
-    styles: Vec<String>,
     /// Set if it is shown without a sign-in.
     is_open: bool,
+    shell: Arc<Compressed>,
 }
 
 /// The shell of each page.
 pub(super) struct Shells {
     routes: Vec<PageRoute>,
-    /// The shells by the page's file; the empty name is that of an address without a page.
-    shells: BTreeMap<String, Arc<Compressed>>,
+    /// The shell of an address without a page.
+    start: Arc<Compressed>,
 }
 
 impl Shells {
-    /// Makes the shells from the page's text `shell`, the `hash` of its files, and `read` for a
-    /// file.
-    pub(super) fn new(shell: &str, hash: &str, read: impl Fn(&str) -> Option<String>) -> Self {
+    /// Makes the shells from the `hash` of the files, the page's text `shell` and all `files`.
+    pub(super) fn new(hash: &str, shell: &str, files: &Texts) -> Self {
         let folder = format!("/ui/assets/{hash}");
-        let routes: Vec<_> =
-            read(ROUTER).iter().flat_map(|it| it.lines()).filter_map(route).collect();
-        let mut shells = BTreeMap::new();
-        let none = PageRoute { parts: vec![], file: String::new(), styles: vec![], is_open: true };
-        for route in routes.iter().chain([&none]) {
-            let text = shell.replace(AHEAD, &preload_links(route, &read)).replace(PLACE, &folder);
-            let text = Arc::new(Compressed::new("text/html; charset=utf-8", text));
-            shells.entry(route.file.clone()).or_insert(text);
-        }
-        Self { routes, shells }
+        let make = |session: &str, script: &str| {
+            let ahead = format!("{session}{script}");
+            let text = shell.replace(AHEAD, &ahead).replace(PLACE, &folder);
+            Arc::new(Compressed::new("text/html; charset=utf-8", text))
+        };
+        let pages = format!("<link rel=\"modulepreload\" href=\"{PLACE}/{}\">", bundle::PAGES);
+        let first = bundle::first_modules(files);
+        let route = |line: &str| {
+            let (parts, file, is_open) = route(line)?;
+            let session = if is_open { "" } else { SESSION };
+            let is_first = first.contains(format!("pages/{file}.js").as_str());
+            let script = if is_first { "" } else { &pages };
+            let shell = make(session, script);
+            Some(PageRoute { parts, is_open, shell })
+        };
+        let routes = files.get(ROUTER).iter().flat_map(|it| it.lines()).filter_map(route).collect();
+        Self { routes, start: make("", "") }
     }
 
     /// Returns the shell for a path below `/ui`.
     ///
     /// A visitor without a session cookie uses a link that signs in, or is redirected to another
     /// page. For them only the files that start the page are certainly needed.
-    pub(super) fn of(&self, path: &str, has_cookie: bool) -> Option<Arc<Compressed>> {
+    pub(super) fn of(&self, path: &str, has_cookie: bool) -> Arc<Compressed> {
         let found = self.route(path).filter(|it| has_cookie || it.is_open);
-        let file = found.map_or("", |it| &it.file);
-        self.shells.get(file).cloned()
-    }
-
-    /// Returns the files of all pages.
-    #[cfg(test)]
-    pub(super) fn pages(&self) -> Vec<&str> {
-        self.routes.iter().map(|route| route.file.as_str()).collect()
+        Arc::clone(found.map_or(&self.start, |it| &it.shell))
     }
 
     fn route(&self, path: &str) -> Option<&PageRoute> {
@@ -78,128 +75,61 @@ impl Shells {
     }
 }
 
-/// Parses a line of the list of pages: `{ path: '/codes/:id', file: 'code', styles: 'data' },`.
-fn route(line: &str) -> Option<PageRoute> {
+/// Parses a line of the list of pages: `{ path: '/codes/:id', file: 'code', may: 'otp:read' },`.
+/// Returns the parts of its path, its file, and whether it is shown without a sign-in.
+fn route(line: &str) -> Option<(Vec<String>, String, bool)> {
     let line = line.trim().strip_prefix("{ path: '")?;
-    let value = |key: &str| line.split_once(key).and_then(|(_, rest)| rest.split('\'').next());
     let path = line.split('\'').next()?.trim_start_matches('/');
-    Some(PageRoute {
-        parts: path.split('/').map(str::to_owned).collect(),
-        file: value("file: '")?.to_owned(),
-        styles: value("styles: '")?.split(' ').map(str::to_owned).collect(),
-        is_open: line.contains("open: true"),
-    })
-}
-
-/// Returns the links that make a browser preload the files of a page.
-fn preload_links(route: &PageRoute, read: &impl Fn(&str) -> Option<String>) -> String {
-    let page = format!("pages/{}.js", route.file);
-    let mut links = String::new();
-    if !route.is_open {
-        links.push_str(SESSION);
-    }
-    for style in &route.styles {
-        let sheet =
-            ["<link rel=\"preload\" as=\"style\" href=\"", PLACE, "/styles/", style, ".css\">"];
-        links.extend(sheet);
-    }
-    for module in reachable_modules([START.to_owned(), page], read) {
-        links.extend(["<link rel=\"modulepreload\" href=\"", PLACE, "/", &module, "\">"]);
-    }
-    links
-}
-
-/// Returns these modules and all that they import, the nearest first.
-fn reachable_modules(
-    first: impl IntoIterator<Item = String>,
-    read: &impl Fn(&str) -> Option<String>,
-) -> Vec<String> {
-    let mut waiting: VecDeque<String> = first.into_iter().collect();
-    let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
-    while let Some(path) = waiting.pop_front() {
-        let Some(text) = read(&path) else { continue };
-        if seen.insert(path.clone()) {
-            waiting.extend(imported_modules(&path, &text));
-            found.push(path);
-        }
-    }
-    found
-}
-
-/// Returns the modules that a module imports before it runs. Comments may name others, for types.
-fn imported_modules(path: &str, text: &str) -> Vec<String> {
-    let code = text.lines().filter(|line| !line.trim_start().starts_with(['*', '/']));
-    let named = code.filter_map(|line| line.split_once(" from '")?.1.split('\'').next());
-    let relative = named.filter(|name| name.starts_with('.') && name.ends_with(".js"));
-    relative.map(|name| resolve_path(path, name)).collect()
-}
-
-/// Resolves the path of a module from the place where `name` is imported.
-fn resolve_path(from: &str, name: &str) -> String {
-    let mut parts: Vec<_> = from.split('/').collect();
-    parts.pop();
-    for part in name.split('/') {
-        match part {
-            "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
+    let file = line.split_once("file: '")?.1.split('\'').next()?;
+    let parts = path.split('/').map(str::to_owned).collect();
+    Some((parts, file.to_owned(), line.contains("open: true")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ui::sources::sources;
 
-    const SHELL: &str = "<!-- ahead --><script src=\"{{assets}}/app.js\"></script>";
+    const ROUTES: &str = "  { path: '/', file: 'home', menu: ['', 'Home', 'home'] },\n\
+        { path: '/sign-in', file: 'sign-in', open: true },\n\
+        { path: '/codes/:id', file: 'code', may: 'otp:read' },\n\
+        { path: '/explorer', file: 'explorer', open: true },\n";
 
-    fn read(path: &str) -> Option<String> {
-        let text = match path {
-            "app.js" => {
-                "import { a } from './lib/a.js';\n/** @import { T } from './lib/types.js' */"
-            }
-            "lib/a.js" => "import {\n  b,\n} from './b.js';\nimport('../pages/home.js')",
-            "lib/b.js" => "import { a } from './a.js';",
-            "lib/router.js" => {
-                "  { path: '/', file: 'home', styles: 'home' },\n  { path: '/sign-in', file: 'in', \
-                 open: true, styles: 'in' },\n  { path: '/codes/:id', file: 'code', styles: 'a b' },"
-            }
-            "pages/home.js" => "import { c } from '../parts/c.js';",
-            "pages/in.js" | "pages/code.js" | "parts/c.js" => "",
-            _ => return None,
-        };
-        Some(text.to_owned())
+    #[test]
+    fn every_page_of_the_list_is_found_with_its_file() {
+        let texts = sources();
+        let pages: Vec<_> = texts[ROUTER].lines().filter_map(route).collect();
+        assert_eq!(pages.len(), texts[ROUTER].matches("file: '").count());
+        for (_, file, _) in pages {
+            assert!(texts.contains_key(&format!("pages/{file}.js")), "{file}");
+        }
     }
 
-    async fn named(shells: &Shells, path: &str, has_cookie: bool) -> Vec<String> {
-        let shell = shells.of(path, has_cookie).unwrap();
-        let reply = shell.reply(&axum::http::HeaderMap::new()).await.into_response();
-        let body = axum::body::to_bytes(reply.into_body(), 10_000).await.unwrap();
+    async fn ahead(shells: &Shells, path: &str, has_cookie: bool) -> (bool, bool) {
+        let reply = shells.of(path, has_cookie).reply(&axum::http::HeaderMap::new()).await;
+        let body = axum::body::to_bytes(reply.into_response().into_body(), 10_000).await.unwrap();
         let text = String::from_utf8(body.to_vec()).unwrap();
-        let links = text.split("href=\"/ui/assets/h/").skip(1);
-        links.map(|it| it.split('"').next().unwrap().to_owned()).collect()
+        assert!(text.ends_with("<script src=\"/ui/assets/h/app.js\"></script>"), "{text}");
+        let script = "<link rel=\"modulepreload\" href=\"/ui/assets/h/pages.js\">";
+        (text.contains(SESSION), text.contains(script))
     }
 
     #[tokio::test]
-    async fn a_page_names_all_that_it_and_the_start_import() {
-        let shells = Shells::new(SHELL, "h", read);
-        let start = ["app.js", "lib/a.js", "lib/b.js"];
-        for (path, has_cookie, styles, page) in [
-            ("", true, vec!["home"], vec!["home.js", "../parts/c.js"]),
-            ("", false, vec![], vec![]),
-            ("sign-in/", true, vec!["in"], vec!["in.js"]),
-            ("codes/7", true, vec!["a", "b"], vec!["code.js"]),
-            ("codes/7", false, vec![], vec![]),
-            ("codes/7/8", true, vec![], vec![]),
+    async fn a_page_names_what_the_start_finds_late() {
+        let shell = "<!-- ahead --><script src=\"{{assets}}/app.js\"></script>";
+        let files = [(ROUTER, ROUTES), ("pages/home.js", ""), ("pages/sign-in.js", "")];
+        let files = files.map(|(path, text)| (path.to_owned(), text.to_owned())).into();
+        let shells = Shells::new("h", shell, &files);
+        for (path, has_cookie, session, script) in [
+            ("", true, true, false),
+            ("", false, false, false),
+            ("sign-in/", true, false, false),
+            ("codes/7", true, true, true),
+            ("codes/7", false, false, false),
+            ("codes/7/8", true, false, false),
+            ("explorer", false, false, true),
         ] {
-            let mut expected: Vec<_> = styles.iter().map(|it| format!("styles/{it}.css")).collect();
-            expected.extend(start.map(str::to_owned));
-            expected.extend(page.iter().map(|it| resolve_path("pages/x", it)));
-            let mut seen = named(&shells, path, has_cookie).await;
-            expected.sort();
-            seen.sort();
-            assert_eq!(seen, expected, "{path}");
+            assert_eq!(ahead(&shells, path, has_cookie).await, (session, script), "{path}");
         }
     }
 }

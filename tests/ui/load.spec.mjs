@@ -14,9 +14,9 @@ const newest = async (world) => (await world.api('GET', '/v1/events?order=desc&l
 /** Notes the sequence of each event that a page hears of. */
 const hear = (tab) => tab.evaluate(async () => {
   const script = document.querySelector('script[type=module][src]').src;
-  const { listen } = await import(new URL('lib/live.js', script).href);
+  const { use } = await import(script);
   globalThis.heard = [];
-  listen((event) => event.sequence && globalThis.heard.push(event.sequence), () => {});
+  use('lib/live.js').listen((event) => event.sequence && globalThis.heard.push(event.sequence), () => {});
 });
 const heard = (tab) => tab.evaluate(() => globalThis.heard);
 

@@ -14,13 +14,13 @@ test('the operator sees workspaces, numbers and the system at a glance', async (
   for (const [place, text] of [[3, '1'], [4, '1'], [5, '0'], [6, '0']]) {
     await expect(row.getByRole('cell').nth(place)).toHaveText(text);
   }
-  await expect(row.getByRole('button', { name: 'Start again' })).toHaveCount(0);
+  await expect(row.getByRole('button', { name: 'Restart' })).toHaveCount(0);
   await visit(page, '/operator/numbers');
   await expect(page.getByRole('table', { name: 'Numbers' }).getByRole('row', { name: /Sandbox/ })).toContainText('Open');
   await visit(page, '/operator/system');
   await expect(page.getByRole('main')).toContainText(/commit p99 [\d.,]+ ms/);
-  await expect(page.getByRole('main')).toContainText('Ok');
-  const settings = page.getByRole('table', { name: 'Settings in force' });
+  await expect(page.getByRole('main')).toContainText('OK');
+  const settings = page.getByRole('table', { name: 'Effective settings' });
   // A long table has the rows in sight only.
   await expect(settings.getByRole('row', { name: /admin\.token/ })).toBeVisible();
   const limit = settings.getByRole('row', { name: 'limits.otp_per_phone_10m' });
@@ -48,37 +48,52 @@ test('a workspace that is parked is said why, and tried again by its operator', 
   const late = page.getByRole('table', { name: 'Workspaces' }).getByRole('row', { name: /late/ });
   await expect(late).toContainText('Parked');
   await expect(late).toContainText('not an event');
-  await late.getByRole('button', { name: 'Start again' }).click();
+  await late.getByRole('button', { name: 'Restart' }).click();
   const tried = () => world.api('GET', '/admin/v1/audit?action=workspace.unpark').then((it) => it.data.map((row) => row.target));
   await expect.poll(tried).toEqual(['late']);
   // Its cause is still there. The other workspace works.
   await expect(late).toContainText('not an event');
-  await expect(late.getByRole('button', { name: 'Start again' })).toBeVisible();
+  await expect(late.getByRole('button', { name: 'Restart' })).toBeVisible();
   const demo = page.getByRole('table', { name: 'Workspaces' }).getByRole('row', { name: /demo/ });
-  await expect(demo.getByRole('button', { name: 'Start again' })).toHaveCount(0);
+  await expect(demo.getByRole('button', { name: 'Restart' })).toHaveCount(0);
 });
 
-test('of two fast navigations the last counts', async ({ signed: page }) => {
-  await visit(page, '/operator');
-  await expect(heading(page, 'Operator')).toBeVisible();
-  await page.route(/requests\.js$/, async (route) => {
-    await page.evaluate(() => globalThis.later);
+test('of two fast navigations the last counts', async ({ signed: page, world }) => {
+  let go;
+  const held = new Promise((done) => (go = done));
+  await page.route(/pages\.js/, async (route) => {
+    await held;
     await route.continue();
   });
-  await page.evaluate(() => (globalThis.later = new Promise((done) => (globalThis.go = done)), undefined));
+  await page.goto(`${world.origin}/ui/`);
+  await expect(heading(page, 'Home')).toBeVisible();
   await visit(page, '/requests');
-  await visit(page, '/operator/numbers');
-  await expect(page.getByRole('table', { name: 'Numbers' })).toBeVisible();
-  const loaded = page.waitForResponse(/requests\.js$/);
-  await page.evaluate(() => globalThis.go());
+  await visit(page, '/phone');
+  await expect(page.getByRole('textbox', { name: 'Phone number' })).toBeVisible();
+  const loaded = page.waitForResponse(/pages\.js/);
+  go();
   const url = (await loaded).url();
-  // The module is there, and the page has had the frames to show it.
+  // The modules are there, and the page has had the frames to show one.
   await page.evaluate(async (it) => {
     await import(it);
     for (let i = 0; i < 5; i++) await new Promise(requestAnimationFrame);
   }, url);
-  await expect(heading(page, 'Operator')).toBeVisible();
-  await expect(page.getByRole('table', { name: 'Numbers' })).toBeVisible();
+  await expect(heading(page, 'Phone')).toBeVisible();
+  await expect(page.getByRole('textbox', { name: 'Phone number' })).toBeVisible();
+});
+
+test('a page whose script did not arrive opens when it is tried again', async ({ signed: page, world }) => {
+  let asked = 0;
+  await page.route(/pages\.js/, (route) => (asked++ < 2 ? route.abort() : route.continue()));
+  await page.goto(`${world.origin}/ui/`);
+  await expect(heading(page, 'Home')).toBeVisible();
+  await expect.poll(() => asked).toBeGreaterThan(0);
+  await expect(async () => {
+    await visit(page, '/phone');
+    await visit(page, '/requests');
+    await expect(heading(page, 'Requests')).toBeVisible({ timeout: 1000 });
+  }).toPass();
+  expect(asked).toBe(3);
 });
 
 /** The provider's interface, with one token that it takes. */
@@ -133,7 +148,7 @@ journey5('a number that has stopped is on the strip of every role, after a reloa
   // An owner who is no operator looks at it below Settings.
   const owner = await (await browser.newContext()).newPage();
   await signIn(owner, await world.person('owner'));
-  await strip(owner).getByRole('link', { name: 'Look at it' }).click();
+  await strip(owner).getByRole('link', { name: 'View details' }).click();
   await expect(heading(owner, '+15550003522')).toBeVisible();
   expect(new URL(owner.url()).pathname).toBe(`/ui/settings/numbers/${number.id}`);
   await owner.context().close();
@@ -142,7 +157,7 @@ journey5('a number that has stopped is on the strip of every role, after a reloa
   await page.evaluate(() => localStorage.setItem('workspace', 'other'));
   await page.reload();
   await expect(strip(page)).toContainText('demo: a number has stopped sending');
-  await strip(page).getByRole('link', { name: 'Look at it' }).click();
+  await strip(page).getByRole('link', { name: 'View details' }).click();
   await expect(page.getByRole('table', { name: 'Numbers' }).getByRole('row', { name: /3522/ })).toContainText('Stopped');
 });
 
@@ -157,7 +172,7 @@ journey5('an owner connects a number, and sees where it stands', async ({ page, 
     await dialog.getByRole('button', { name: 'Connect number' }).click();
   };
   await fill([
-    ['Phone number', '0555'], ['Phone number id', '1065403529'], ['Account id', '1022901293'], ['Access token', 'first-token'],
+    ['Phone number', '0555'], ['Phone number ID', '1065403529'], ['Account ID', '1022901293'], ['Access token', 'first-token'],
     ['App secret', 'secret-of-the-app'], ['Verify token', 'verify-me'],
   ]);
   await expect(dialog.getByRole('alert')).toHaveText(/^Must be in E\.164/);
@@ -198,7 +213,7 @@ journey5('5: the provider\'s token expires, is replaced, and what waited is sent
     await expect(heading(page, title)).toBeVisible();
     await expect(strip).toBeVisible();
   }
-  await strip.getByRole('link', { name: 'Look at it' }).click();
+  await strip.getByRole('link', { name: 'View details' }).click();
   await expect(heading(page, '+15550001111')).toBeVisible();
   const state = page.getByRole('status', { name: 'Number state' });
   await expect(state).toContainText('Stopped');

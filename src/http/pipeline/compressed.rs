@@ -22,11 +22,11 @@ use super::reply::Reply;
 const BYTES_MIN: usize = 1024;
 /// The size above which a list is sent uncompressed, in bytes.
 const LIST_BYTES_MAX: usize = 4 << 20;
-/// The Brotli quality, of at most 11, for a file of the page. It makes the file a sixteenth smaller
-/// than quality 9 does, in about the same time.
+/// The Brotli quality, of at most 11, for a small file. It makes the file a sixteenth smaller than
+/// quality 9 does, in about the same time.
 const BROTLI_QUALITY: u32 = 10;
-/// The Brotli quality for a large document, such as the OpenAPI document. Quality 10 takes three
-/// times as long there.
+/// The Brotli quality for a large file, such as the page's scripts and the API's document. Quality
+/// 10 takes three times as long there.
 const BROTLI_QUALITY_LARGE: u32 = 9;
 const LARGE_BYTES: usize = 64 << 10;
 const BROTLI_WINDOW: u32 = 22;

@@ -30,7 +30,7 @@ const notFound = {
 const notAllowed = {
   title: () => t('Not allowed'),
   view: () =>
-    html`<p class="muted">${t('Your role in this workspace may not see this page. An owner can give you another role.')}</p>`,
+    html`<p class="muted">${t('Your role in this workspace doesn’t have access to this page. Ask an owner to change your role.')}</p>`,
 };
 
 /** @param {'push' | 'back' | 'replace' | 'first'} why */
@@ -66,14 +66,10 @@ async function navigate(why) {
   requestAnimationFrame(() => requestAnimationFrame(() => settle(why, signal)));
 }
 
-/** A page's module, and its styles beside it. @param {Route} route */
-const files = ({ file, styles }) => Promise.all([import(`./pages/${file}.js`), ...styles.split(' ').map(style)]);
-
 /** @param {Route} route @returns {Promise<Page>} */
 async function load(route) {
   try {
-    const [module] = await files(route);
-    return module.default();
+    return (await import(`./pages/${route.file}.js`)).default();
   } catch (error) {
     console.error(error);
     return {
@@ -81,25 +77,6 @@ async function load(route) {
       view: () => problem({ message: String(error) }, () => location.reload()),
     };
   }
-}
-
-/** The styles that were requested; they stay in the document. @type {Map<string, Promise<void>>} */
-const styles = new Map();
-
-/** @param {string} name */
-function style(name) {
-  const known = styles.get(name);
-  if (known) return known;
-  const link = document.createElement('link');
-  link.rel = 'stylesheet';
-  link.href = new URL(`styles/${name}.css`, import.meta.url).href;
-  const loaded = new Promise((done, fail) => {
-    link.onload = () => done(undefined);
-    link.onerror = () => fail(new Error(`${link.href} could not be loaded`));
-  });
-  document.head.append(link);
-  styles.set(name, loaded);
-  return loaded;
 }
 
 /** Focuses the heading, and restores the scroll after "Back". @param {string} why @param {AbortSignal} signal */
@@ -135,7 +112,7 @@ function title() {
 function view() {
   const heading = title();
   document.title = heading ? `${heading} · Postrider` : 'Postrider';
-  return frame({ page: state.page, title: heading, path: state.path, route: state.route, ahead });
+  return frame({ page: state.page, title: heading, path: state.path, route: state.route, ahead: ahead() });
 }
 
 async function start() {
@@ -144,9 +121,6 @@ async function start() {
   const theme = localStorage.getItem('theme');
   if (theme) document.documentElement.dataset['theme'] = theme;
   if (localStorage.getItem('rows')) document.documentElement.dataset['rows'] = localStorage.getItem('rows') ?? '';
-  // The page's files load while the session is requested.
-  const first = match(currentPath());
-  if (first) files(first.route).catch(() => {});
   try {
     await Promise.all([useLanguage(preferred()), startSession()]);
   } catch (error) {
@@ -175,6 +149,8 @@ async function start() {
   else await navigate('first');
   container.className = '';
   mount(view, container);
+  // The other pages, so that the next one opens at once.
+  setTimeout(() => import('./pages/codes.js').catch(() => {}), 2000);
 }
 
 if (location.pathname.startsWith(BASE)) start();

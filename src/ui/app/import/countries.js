@@ -24,9 +24,9 @@ export const chooseCountry = (country) => localStorage.setItem('phone-country', 
 
 /** @param {string} none what is said of no country @returns {[string, string][]} countries with their calling codes, in order of their names */
 export function countryOptions(none) {
-  const names = new Intl.DisplayNames(language, { type: 'region' });
+  const names = new Intl.DisplayNames(language(), { type: 'region' });
   const all = Object.entries(countries).map(
     ([country, rule]) => /** @type {[string, string]} */ ([country, `${names.of(country) ?? country} (\u2066+${rule.split(' ')[0]}\u2069)`]),
   );
-  return [['', none], ...all.sort((a, b) => a[1].localeCompare(b[1], language))];
+  return [['', none], ...all.sort((a, b) => a[1].localeCompare(b[1], language()))];
 }

@@ -42,7 +42,7 @@ export function guess(head) {
 export function choices(column) {
   const own = column.trim().replace(/^custom\./i, '');
   return [
-    ['', t('Leave out')],
+    ['', t('Skip')],
     ['name', t('Name')],
     ['phone', t('Phone')],
     ['email', t('E-mail')],
@@ -55,17 +55,17 @@ export function choices(column) {
 /** @param {string | undefined} reason why a row is refused, in words @returns {string} */
 export const inWords = (reason) =>
   ({
-    json: t('is not JSON'),
+    json: t('is not valid JSON'),
     cells: t('has more cells than the file has columns'),
     missing: t('is missing'),
-    name: t('must have at most 200 characters, none of them control'),
-    phone: t('is no phone number, such as +15550123456'),
-    country: t('has no + and calling code: choose the country of such numbers'),
-    unclear: t('may be two numbers: write it with + and the calling code'),
-    rounded: t('was rounded by a spreadsheet: format the column as text, and enter it again'),
-    length: t('is not a number of the chosen country'),
-    email: t('is no e-mail address'),
-    tags: t('must be at most 50 tags of at most 64 characters'),
-    fields: t('must have at most 16 KiB'),
-    twice: t('is in an earlier row too'),
+    name: t('must have at most 200 characters and no control characters'),
+    phone: t('is not a valid phone number (example: +15550123456)'),
+    country: t('has no + or calling code: choose a country for local numbers'),
+    unclear: t('is ambiguous: enter it with + and the calling code'),
+    rounded: t('was rounded by a spreadsheet: format the column as text and enter it again'),
+    length: t('is not a valid number for the chosen country'),
+    email: t('is not a valid e-mail address'),
+    tags: t('must have at most 50 tags of up to 64 characters each'),
+    fields: t('must be at most 16 KiB'),
+    twice: t('also appears in an earlier row'),
   })[reason ?? ''] ?? reason ?? '';

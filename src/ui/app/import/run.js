@@ -13,7 +13,8 @@ import { loadPlace, savePlace } from './place.js';
 
 const SIZE = 1000;
 const FLIGHT = 2;
-const ADDRESS = new URL('./csv.js', import.meta.url).href;
+/** The script of `csv.js` and all that it imports. */
+const ADDRESS = new URL('../worker.js', import.meta.url).href;
 
 /** @type {any} */
 let policy = null;

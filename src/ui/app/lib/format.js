@@ -4,17 +4,19 @@ import { html } from './render.js';
 
 /** The engine's clock: in the sandbox it is moved, and a page's countdowns go by it. */
 let difference = 0;
-/** Seconds that the sandbox's clock is ahead of real time. */
-export let ahead = 0;
+let offsetSeconds = 0;
 
 /** @returns {number} the engine's time in milliseconds */
 export const now = () => Date.now() + difference;
+
+/** @returns {number} seconds that the sandbox's clock is ahead of real time */
+export const ahead = () => offsetSeconds;
 
 /** @param {string} at the engine's time @param {number} [offset] seconds ahead of real time */
 export function setClock(at, offset) {
   const time = Date.parse(at);
   if (!Number.isNaN(time)) difference = time - Date.now();
-  if (offset !== undefined) ahead = offset;
+  if (offset !== undefined) offsetSeconds = offset;
 }
 
 /** @type {Map<string, any>} */
@@ -22,20 +24,20 @@ const kept = new Map();
 
 /** Formatters are dear to make. @template T @param {string} key @param {() => T} make @returns {T} */
 function keep(key, make) {
-  const full = `${language} ${key}`;
+  const full = `${language()} ${key}`;
   if (!kept.has(full)) kept.set(full, make());
   return kept.get(full);
 }
 
 /** @param {number | null | undefined} n @returns {string} */
 export const number = (n) =>
-  n === null || n === undefined ? '–' : keep('n', () => new Intl.NumberFormat(language)).format(n);
+  n === null || n === undefined ? '–' : keep('n', () => new Intl.NumberFormat(language())).format(n);
 
 /** A share of 0 to 1. @param {number | null | undefined} n @returns {string} */
 export const percent = (n) =>
   n === null || n === undefined || Number.isNaN(n)
     ? '–'
-    : keep('%', () => new Intl.NumberFormat(language, { style: 'percent', maximumFractionDigits: 1 })).format(n);
+    : keep('%', () => new Intl.NumberFormat(language(), { style: 'percent', maximumFractionDigits: 1 })).format(n);
 
 /** @param {number | null | undefined} n @returns {string} */
 export function bytes(n) {
@@ -45,7 +47,7 @@ export function bytes(n) {
   const format = keep(
     `b${power}`,
     () =>
-      new Intl.NumberFormat(language, {
+      new Intl.NumberFormat(language(), {
         style: 'unit',
         unit: units[power] ?? 'byte',
         unitDisplay: 'short',
@@ -58,7 +60,7 @@ export function bytes(n) {
 /** @param {string | null | undefined} at @returns {string} */
 export function dateTime(at) {
   if (!at) return '–';
-  const format = keep('dt', () => new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'medium' }));
+  const format = keep('dt', () => new Intl.DateTimeFormat(language(), { dateStyle: 'medium', timeStyle: 'medium' }));
   return format.format(new Date(at));
 }
 
@@ -68,17 +70,17 @@ export function short(at) {
   /** @type {Intl.DateTimeFormatOptions} */
   const minute = { hour: '2-digit', minute: '2-digit' };
   if (today.toDateString() === date.toDateString())
-    return keep('t', () => new Intl.DateTimeFormat(language, minute)).format(date);
+    return keep('t', () => new Intl.DateTimeFormat(language(), minute)).format(date);
   const other = today.getFullYear() !== date.getFullYear();
   const day = { month: 'short', day: 'numeric', ...(other ? { year: 'numeric' } : {}), ...minute };
-  return keep(`d${other}`, () => new Intl.DateTimeFormat(language, /** @type {any} */ (day))).format(date);
+  return keep(`d${other}`, () => new Intl.DateTimeFormat(language(), /** @type {any} */ (day))).format(date);
 }
 
 /** Relative below an hour, else local. @param {string} at @returns {string} */
 export function ago(at) {
   const seconds = Math.round((Date.parse(at) - now()) / 1000);
   if (Math.abs(seconds) >= 3600) return short(at);
-  const format = keep('r', () => new Intl.RelativeTimeFormat(language, { numeric: 'auto', style: 'narrow' }));
+  const format = keep('r', () => new Intl.RelativeTimeFormat(language(), { numeric: 'auto', style: 'narrow' }));
   return Math.abs(seconds) < 60
     ? format.format(Math.min(0, seconds) || 0, 'second')
     : format.format(Math.round(seconds / 60), 'minute');
@@ -96,7 +98,7 @@ export function duration(seconds) {
   const unit = (/** @type {number} */ n, /** @type {string} */ name) => {
     const format = keep(
       `u${name}`,
-      () => new Intl.NumberFormat(language, { style: 'unit', unit: name, unitDisplay: 'short' }),
+      () => new Intl.NumberFormat(language(), { style: 'unit', unit: name, unitDisplay: 'short' }),
     );
     // English shortens an hour to "hr"; the field writes "h", and one "sec" is "s".
     return format

@@ -11,8 +11,10 @@ let rules = new Intl.PluralRules('en');
 
 export const LANGUAGES = { en: 'English', es: 'Español', 'pt-BR': 'Português (Brasil)', de: 'Deutsch', ar: 'العربية' };
 
-/** The language in use, for `Intl`. */
-export let language = 'en';
+let current = 'en';
+
+/** @returns {string} the language in use, for `Intl` */
+export const language = () => current;
 
 /** @param {string} text @param {Record<string, unknown>} [values] @returns {string} */
 export function t(text, values) {
@@ -23,7 +25,7 @@ export function t(text, values) {
   return form.replace(/\{(\w+)\}/g, (all, name) => {
     const value = values[name];
     if (value === undefined) return all;
-    return typeof value === 'number' ? new Intl.NumberFormat(language).format(value) : String(value);
+    return typeof value === 'number' ? new Intl.NumberFormat(current).format(value) : String(value);
   });
 }
 
@@ -33,7 +35,7 @@ export const tv = (text, values) =>
   String(words[text] ?? text).split(/\{(\w+)\}/).map((piece, i) => (i % 2 ? values[piece] : piece));
 
 /** "Ada, Bo, and Cy". @param {string[]} items @returns {string} */
-export const list = (items) => new Intl.ListFormat(language).format(items);
+export const list = (items) => new Intl.ListFormat(current).format(items);
 
 /** Returns the chosen language, or the browser's first one with words. */
 export function preferred() {
@@ -51,8 +53,8 @@ export function preferred() {
 export async function useLanguage(wish) {
   const answer = await fetch(new URL(`../words/${wish}.json`, import.meta.url));
   words = answer.ok ? await answer.json() : {};
-  language = answer.ok ? wish : 'en';
-  rules = new Intl.PluralRules(language);
-  document.documentElement.lang = language;
-  document.documentElement.dir = language === 'ar' ? 'rtl' : 'ltr';
+  current = answer.ok ? wish : 'en';
+  rules = new Intl.PluralRules(current);
+  document.documentElement.lang = current;
+  document.documentElement.dir = current === 'ar' ? 'rtl' : 'ltr';
 }

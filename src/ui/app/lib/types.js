@@ -32,7 +32,7 @@
  *   actions?: () => unknown, onEvent?: (event: LiveEvent) => unknown, wide?: boolean,
  *   resync?: () => unknown, changed?: (params: Params) => unknown
  * }} Page
- * @typedef {{path: string, file: string, styles: string, may?: string, open?: boolean, menu?: [group: string, title: string, icon: string]}} Route
+ * @typedef {{path: string, file: string, may?: string, open?: boolean, menu?: [group: string, title: string, icon: string]}} Route
  * @typedef {{id: string, type: string, timestamp: string, sequence: number, data: any}} LiveEvent
  * @typedef {'Live' | 'Reconnecting' | 'Offline'} LiveState
  * @typedef {{id: string, name: string, role: string | null}} Workspace

@@ -15,7 +15,7 @@ function written(at) {
 
 /** Returns the local zone with its offset to UTC at that time, which differs in summer. @param {Date | null} at */
 function zone(at) {
-  const format = new Intl.DateTimeFormat(language, { timeZoneName: 'shortOffset' });
+  const format = new Intl.DateTimeFormat(language(), { timeZoneName: 'shortOffset' });
   const offset = format.formatToParts(at ?? now()).find((it) => it.type === 'timeZoneName')?.value ?? '';
   return `${format.resolvedOptions().timeZone} (${offset})`;
 }
@@ -51,10 +51,10 @@ export class Moment {
 
   /** The fault, in words. @returns {string | null} */
   get fault() {
-    if (this.isEmpty) return t('Choose a day and a time');
-    if (!/^\d{4}-/.test(this.value)) return t('This is no whole day and time');
-    if (!this.date) return t('There is no such time on that day: the clocks are changed');
-    return this.date.getTime() <= now() ? t('This time is past') : null;
+    if (this.isEmpty) return t('Choose a date and time');
+    if (!/^\d{4}-/.test(this.value)) return t('Enter a complete date and time');
+    if (!this.date) return t('This time does not exist on that day because the clocks change');
+    return this.date.getTime() <= now() ? t('This time is in the past') : null;
   }
 
   /** Shows faults from now on; an untouched value stays as it was. @param {boolean} [optional]
