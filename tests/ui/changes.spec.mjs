@@ -38,7 +38,7 @@ test('what failed can be replayed until it has been, and again once something fa
   /** An event has the page look again. */
   const look = () => world.api('POST', '/v1/otp/send', { phone: `+1555010${1000 + tries.length}` });
   await visit(page, `/webhooks/${hook.id}`);
-  await expect(page.getByText('Nothing was delivered yet')).toBeVisible();
+  await expect(page.getByText('No deliveries yet')).toBeVisible();
   await expect(replay).toBeDisabled();
   tries = [failure(1, 'evt_a')];
   await look();
@@ -64,7 +64,7 @@ test('a scheduled broadcast gets another name and another time', async ({ signed
   const start = dialog.getByLabel('Start');
   await expect(start).toHaveValue(/^2098-01-31T\d\d:\d\d$/);
   await dialog.getByRole('textbox', { name: 'Name' }).fill('Next year');
-  for (const [value, text] of [['', 'Choose a day and a time'], ['2020-06-21T09:00', 'This time is past']]) {
+  for (const [value, text] of [['', 'Choose a date and time'], ['2020-06-21T09:00', 'This time is in the past']]) {
     await start.fill(value);
     await dialog.getByRole('button', { name: 'Save' }).click();
     await expect(dialog.getByRole('alert')).toHaveText(text);
@@ -103,8 +103,8 @@ test('why a template was rejected is said', async ({ signed: page }) => {
   });
   await visit(page, '/templates');
   const card = page.getByRole('list', { name: 'Templates' }).getByRole('listitem').filter({ hasText: 'welcome' });
-  await expect(card).toContainText('Its reason: Invalid format');
-  await expect(page.getByText('Its reason:')).toHaveCount(1);
+  await expect(card).toContainText('Reason: Invalid format');
+  await expect(page.getByText('Reason:')).toHaveCount(1);
 });
 
 /** The notice that says what happened, with a way back. */
@@ -165,13 +165,13 @@ test('a tag is taken back from those who did not have it, and an opt-out and an 
   await dialog.getByRole('button', { name: 'Add tag' }).click();
   const gold = async () => (await world.api('GET', '/v1/contacts?tags_all=gold')).data.map((it) => it.name).sort();
   await expect.poll(gold).toEqual(['Ada', 'Bo']);
-  await undo(page, 'Changed:');
+  await undo(page, 'Applied to');
   await expect.poll(gold).toEqual(['Ada']);
 
   await world.api('POST', '/v1/suppressions', { phone: '+15550100372', reason: 'asked to' });
   await visit(page, '/settings/opt-outs');
-  await page.getByRole('row', { name: /0372/ }).getByRole('button', { name: 'Take back' }).click();
-  await undo(page, 'The opt-out is taken back');
+  await page.getByRole('row', { name: /0372/ }).getByRole('button', { name: 'Remove opt-out' }).click();
+  await undo(page, 'Opt-out removed');
   await expect(page.getByRole('row', { name: /0372/ })).toContainText('asked to');
 
   const hook = await world.api('POST', '/v1/webhooks', { url: 'http://127.0.0.1:9/hooks', events: ['otp.sent'] });
@@ -182,12 +182,12 @@ test('a tag is taken back from those who did not have it, and an opt-out and an 
   expect((await world.api('GET', `/v1/webhooks/${hook.id}`)).enabled).toBe(true);
 });
 
-test('a sentence has its time where its language has it', async ({ signed: page, world }) => {
+test('a sentence of another language has its time', async ({ signed: page, world }) => {
   await world.api('GET', '/v1/contacts');
   await page.evaluate(() => localStorage.setItem('language', 'de'));
   await page.goto(`${world.origin}/ui/keys`);
   const row = page.getByRole('row').filter({ has: page.getByRole('button', { name: 'Widerrufen' }) }).first();
   await expect(row).not.toContainText('Nie');
   await row.getByRole('button', { name: 'Widerrufen' }).click();
-  await expect(page.getByRole('dialog')).toContainText(/Zuletzt wurde er .*\d.* benutzt\./);
+  await expect(page.getByRole('dialog')).toContainText(/Zuletzt verwendet: .*\d/);
 });

@@ -28,13 +28,13 @@ test('what a broadcast lacks is said under each field, and no preview is asked f
   const asked = previews(page);
   await startBroadcast(page, 'order_update (en)');
   const form = page.locator('.compose form');
-  await page.getByRole('textbox', { name: 'Text of {{1}}' }).fill('Ada');
+  await page.getByRole('textbox', { name: 'Text for {{1}}' }).fill('Ada');
   await page.getByRole('textbox', { name: 'Phone numbers' }).fill('+15550300001\n12345');
   await expect(form.getByRole('alert')).toHaveCount(0);
   await page.getByRole('button', { name: 'Send broadcast' }).click();
-  await expect(fieldOf(form, 'Name').getByRole('alert')).toHaveText('Must be filled in');
-  await expect(fieldOf(form, 'Text of {{2}}').getByRole('alert')).toHaveText('Must be filled in');
-  await expect(fieldOf(form, 'Phone numbers').getByRole('alert')).toHaveText('12345 is no phone number such as +15550123456');
+  await expect(fieldOf(form, 'Name').getByRole('alert')).toHaveText('This field is required');
+  await expect(fieldOf(form, 'Text for {{2}}').getByRole('alert')).toHaveText('This field is required');
+  await expect(fieldOf(form, 'Phone numbers').getByRole('alert')).toHaveText('12345 is not a valid phone number (example: +15550123456)');
   await expect(form.getByRole('alert')).toHaveCount(3);
   await expect(page.getByRole('textbox', { name: 'Name', exact: true })).toBeFocused();
   await expect(page.getByRole('dialog')).toHaveCount(0);
@@ -42,12 +42,12 @@ test('what a broadcast lacks is said under each field, and no preview is asked f
   // Each goes as it is mended, and what is whole is shown at once.
   await page.getByRole('textbox', { name: 'Name', exact: true }).fill('Orders');
   await page.getByRole('textbox', { name: 'Phone numbers' }).fill('+15550300001');
-  await page.getByRole('textbox', { name: 'Text of {{2}}' }).fill('17');
+  await page.getByRole('textbox', { name: 'Text for {{2}}' }).fill('17');
   await expect(form.getByRole('alert')).toHaveCount(0);
   await expect(page.getByRole('region', { name: 'Preview' })).toContainText('order 17');
   expect(asked.every((it) => it.recipients[0].variables.join() === 'Ada,17')).toBe(true);
   // A click before the preview is there waits for it.
-  await page.getByRole('textbox', { name: 'Text of {{2}}' }).fill('18');
+  await page.getByRole('textbox', { name: 'Text for {{2}}' }).fill('18');
   await page.getByRole('button', { name: 'Send broadcast' }).click();
   const dialog = page.getByRole('dialog', { name: 'Send broadcast?' });
   await expect(dialog).toContainText('1 recipient');
@@ -63,18 +63,18 @@ test('recipients that lack a value are said under the place that takes it', asyn
   await page.getByRole('combobox', { name: 'Template' }).selectOption({ label: 'order_update (en)' });
   await page.getByRole('combobox', { name: '{{1}}' }).selectOption('name');
   await page.getByRole('combobox', { name: '{{2}}' }).selectOption('city');
-  await expect(page.getByRole('region', { name: 'Preview' })).toContainText('1 lacks a value for a place');
+  await expect(page.getByRole('region', { name: 'Preview' })).toContainText('1 is missing a value for a variable');
   await page.getByRole('button', { name: 'Send broadcast' }).click();
-  await expect(fieldOf(page, '{{2}}').getByRole('alert')).toHaveText('1 recipient lacks a value for a place.');
+  await expect(fieldOf(page, '{{2}}').getByRole('alert')).toHaveText('1 recipient is missing a value for a variable.');
   await expect(page.getByRole('dialog')).toHaveCount(0);
 });
 
 /** What a server may say of what was sent, and the field that it stands under. */
 const REFUSALS = [
   ['`name` must have 1 to 200 characters, none of them control', 'Name', /^Must have 1 to 200 characters/],
-  ['`variables_from[1]` must be `name`, or an object with a `text`', 'Text of {{2}}', /^Must be/],
-  ['`variables_from[0]` of the contact with +15550100001 must not have a line break', 'Text of {{1}}', /^\+15550100001: must not have/],
-  ['`recipients[0].variables`: `components[0].parameters[1]` must not have a line break; and 3 more', 'Text of {{2}}', /^Must not have a line break$/],
+  ['`variables_from[1]` must be `name`, or an object with a `text`', 'Text for {{2}}', /^Must be/],
+  ['`variables_from[0]` of the contact with +15550100001 must not have a line break', 'Text for {{1}}', /^\+15550100001: must not have/],
+  ['`recipients[0].variables`: `components[0].parameters[1]` must not have a line break; and 3 more', 'Text for {{2}}', /^Must not have a line break$/],
   ['`recipients[0]`, `recipients[1]` must be in E.164', 'Phone numbers', /^Entry 1: must be in E\.164; Entry 2: must be in E\.164$/],
   ['`recipients` must have at least one entry', 'Phone numbers', /^Must have at least one entry$/],
   ['`name`: invalid type: integer `7`, expected a string', 'Name', /^Must be a string$/],
@@ -87,8 +87,8 @@ test('a refusal that names a place in a list stands under the field that wrote i
     route.fulfill({ status: 400, json: { error: 'Bad Request', code: 'VALIDATION_ERROR', message, request_id: 'req_1' } }));
   await startBroadcast(page, 'order_update (en)');
   const form = page.locator('.compose form');
-  await page.getByRole('textbox', { name: 'Text of {{1}}' }).fill('Ada');
-  await page.getByRole('textbox', { name: 'Text of {{2}}' }).fill('17');
+  await page.getByRole('textbox', { name: 'Text for {{1}}' }).fill('Ada');
+  await page.getByRole('textbox', { name: 'Text for {{2}}' }).fill('17');
   for (const [i, [said, label, text]] of REFUSALS.entries()) {
     message = said;
     await page.getByRole('textbox', { name: 'Phone numbers' }).fill(`+1555030000${i}`);
@@ -111,18 +111,18 @@ test.describe('where clocks are changed', () => {
     await startBroadcast(page, 'spring_sale (en)');
     await page.getByRole('textbox', { name: 'Name', exact: true }).fill('Later');
     await page.getByRole('textbox', { name: 'Phone numbers' }).fill('+15550300001');
-    await expect(page.getByLabel('Day and time')).toHaveCount(0);
+    await expect(page.getByLabel('Date and time')).toHaveCount(0);
     await page.getByRole('radio', { name: 'Later' }).check();
-    const at = page.getByLabel('Day and time');
-    const below = fieldOf(page, 'Day and time');
+    const at = page.getByLabel('Date and time');
+    const below = fieldOf(page, 'Date and time');
     await expect(below).toContainText('Time zone: Europe/Berlin (GMT+');
     const send = page.getByRole('button', { name: 'Send broadcast' });
     await send.click();
-    await expect(below.getByRole('alert')).toHaveText('Choose a day and a time');
+    await expect(below.getByRole('alert')).toHaveText('Choose a date and time');
     await expect(at).toBeFocused();
     for (const [value, text] of [
-      ['2020-01-31T09:30', 'This time is past'],
-      ['2099-03-29T02:30', 'There is no such time on that day: the clocks are changed'],
+      ['2020-01-31T09:30', 'This time is in the past'],
+      ['2099-03-29T02:30', 'This time does not exist on that day because the clocks change'],
     ]) {
       await at.fill(value);
       await send.click();
@@ -133,7 +133,7 @@ test.describe('where clocks are changed', () => {
     await at.press('Home');
     await page.keyboard.type('12242098');
     await send.click();
-    await expect(below.getByRole('alert')).toHaveText('This is no whole day and time');
+    await expect(below.getByRole('alert')).toHaveText('Enter a complete date and time');
     await expect(page.getByRole('dialog')).toHaveCount(0);
     await at.fill('2098-07-01T09:30');
     await expect(below).toContainText('GMT+2');
@@ -151,11 +151,11 @@ test('a time is past by the clock of the sandbox', async ({ signed: page, world 
   await world.api('POST', '/v1/sandbox/clock', { advance_seconds: 86_400 });
   await page.goto(`${world.origin}/ui/broadcasts/new`);
   await page.getByRole('radio', { name: 'Later' }).check();
-  await page.getByLabel('Day and time').fill(await inMinutes(page, 60));
+  await page.getByLabel('Date and time').fill(await inMinutes(page, 60));
   await page.getByRole('button', { name: 'Send broadcast' }).click();
-  await expect(fieldOf(page, 'Day and time').getByRole('alert')).toHaveText('This time is past');
-  await page.getByLabel('Day and time').fill(await inMinutes(page, 60 * 25));
-  await expect(fieldOf(page, 'Day and time').getByRole('alert')).toHaveCount(0);
+  await expect(fieldOf(page, 'Date and time').getByRole('alert')).toHaveText('This time is in the past');
+  await page.getByLabel('Date and time').fill(await inMinutes(page, 60 * 25));
+  await expect(fieldOf(page, 'Date and time').getByRole('alert')).toHaveCount(0);
 });
 
 test('the end of a key is chosen, and one that is past is said under its field', async ({ signed: page, world }) => {
@@ -165,16 +165,16 @@ test('the end of a key is chosen, and one that is past is said under its field',
   await dialog.getByRole('textbox', { name: 'Name' }).fill('shop');
   await dialog.getByLabel('Expires').fill('2020-01-31T09:30');
   await dialog.getByRole('button', { name: 'Create key' }).click();
-  await expect(fieldOf(dialog, 'Expires').getByRole('alert')).toHaveText('This time is past');
+  await expect(fieldOf(dialog, 'Expires').getByRole('alert')).toHaveText('This time is in the past');
   await dialog.getByLabel('Expires').fill('2099-01-31T09:30');
-  await dialog.getByRole('textbox', { name: 'Requests in an hour' }).fill('many');
+  await dialog.getByRole('textbox', { name: 'Requests per hour' }).fill('many');
   await dialog.getByRole('button', { name: 'Create key' }).click();
-  await expect(fieldOf(dialog, 'Requests in an hour').getByRole('alert')).toHaveText(/^Must be a whole number/);
-  await dialog.getByRole('textbox', { name: 'Requests in an hour' }).fill('500');
-  await dialog.getByRole('textbox', { name: 'Addresses' }).fill('10.1.0.0/16, here');
+  await expect(fieldOf(dialog, 'Requests per hour').getByRole('alert')).toHaveText(/^Must be a whole number/);
+  await dialog.getByRole('textbox', { name: 'Requests per hour' }).fill('500');
+  await dialog.getByRole('textbox', { name: 'Allowed IPs' }).fill('10.1.0.0/16, here');
   await dialog.getByRole('button', { name: 'Create key' }).click();
-  await expect(fieldOf(dialog, 'Addresses').getByRole('alert')).toHaveText(/^Entry 2: must be an IP address or a subnet/);
-  await dialog.getByRole('textbox', { name: 'Addresses' }).fill('10.1.0.0/16');
+  await expect(fieldOf(dialog, 'Allowed IPs').getByRole('alert')).toHaveText(/^Entry 2: must be an IP address or a subnet/);
+  await dialog.getByRole('textbox', { name: 'Allowed IPs' }).fill('10.1.0.0/16');
   await dialog.getByRole('button', { name: 'Create key' }).click();
   await expect(dialog.getByRole('textbox', { name: 'API key' })).toHaveValue(/^pr_/);
   const made = (await world.api('GET', '/admin/v1/workspaces/demo/keys')).data.find((it) => it.name === 'shop');
@@ -188,9 +188,9 @@ test('days of statistics are chosen, and a range that is none asks for nothing',
   const asked = [];
   page.on('request', (it) => it.url().includes('/v1/analytics/') && asked.push(it.url()));
   await page.getByLabel('To', { exact: true }).fill('2026-01-01');
-  await expect(fieldOf(page, 'To').getByRole('alert')).toHaveText('Must not be before the first day');
+  await expect(fieldOf(page, 'To').getByRole('alert')).toHaveText('The end date is before the start date');
   await page.getByLabel('To', { exact: true }).fill('');
-  await expect(fieldOf(page, 'To').getByRole('alert')).toHaveText('Choose a day');
+  await expect(fieldOf(page, 'To').getByRole('alert')).toHaveText('Choose a date');
   expect(asked).toEqual([]);
   await page.getByLabel('To', { exact: true }).fill('2026-01-31');
   await expect.poll(() => new URL(page.url()).searchParams.get('to')).toBe('2026-01-31');
@@ -200,20 +200,20 @@ test('days of statistics are chosen, and a range that is none asks for nothing',
 test('what a new workspace lacks is what is wrong, with where it is mended', async ({ signed: page, world }) => {
   await expect(page.getByRole('status', { name: 'Connection' })).toHaveText('Live');
   await visit(page, '/');
-  const wrong = page.getByRole('region', { name: 'What is wrong now' });
-  await expect(wrong).toContainText('Nothing');
+  const wrong = page.getByRole('region', { name: 'Current problems' });
+  await expect(wrong).toContainText('No problems');
   await world.api('POST', '/admin/v1/workspaces', { id: 'empty', name: 'Empty' });
   await page.evaluate(() => localStorage.setItem('workspace', 'empty'));
   await page.goto(`${world.origin}/ui/`);
   await expect(heading(page, 'Home')).toBeVisible();
   const links = wrong.getByRole('link');
-  await expect(links).toHaveText([/^No number is connected/, /^No credits are left/, /^The template of codes, otp_code, is not/, /^No template is approved/]);
+  await expect(links).toHaveText([/^No number is connected/, /^No credits left/, /^The code template otp_code is not/, /^No utility or marketing template is approved/]);
   expect(await links.evaluateAll((all) => all.map((it) => it.getAttribute('href')))).toEqual([
     '/ui/settings/numbers', '/ui/operator', '/ui/templates', '/ui/templates',
   ]);
-  await expect(wrong).not.toContainText('Nothing');
+  await expect(wrong).not.toContainText('No problems');
   await world.api('POST', '/admin/v1/workspaces/empty/numbers', { kind: 'sandbox' });
   await world.api('POST', '/admin/v1/workspaces/empty/credits', { add: 100 });
   await page.reload();
-  await expect(links).toHaveText([/^The template of codes, otp_code, is not/, /^No template is approved/]);
+  await expect(links).toHaveText([/^The code template otp_code is not/, /^No utility or marketing template is approved/]);
 });

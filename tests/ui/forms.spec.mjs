@@ -108,11 +108,11 @@ test('of custom fields those that were touched change, in the type that was chos
   await page.keyboard.press('Shift+Enter');
   await page.keyboard.type('three');
   await add('code', '', '3');
-  await add('long', 'A number', '9007199254740995');
+  await add('long', 'Numeric', '9007199254740995');
   await add('ok', 'Yes or no', 'No');
-  const wrong = await add('city', 'A number', '1,5');
+  const wrong = await add('city', 'Numeric', '1,5');
   await dialog.getByRole('button', { name: 'Save' }).click();
-  await expect(dialog.getByRole('alert')).toHaveText(['Another field has this name', 'Not a number, such as 3 or -2.5']);
+  await expect(dialog.getByRole('alert')).toHaveText(['Another field already has this name', 'Enter a number, such as 3 or -2.5']);
   await wrong.name.fill('rate');
   await wrong.value.fill('1.5');
   await save(dialog);
@@ -187,7 +187,7 @@ test('a segment that is renamed keeps its filter, and of a filter what was touch
 
   dialog = await edit(page, 'segment');
   await dialog.getByRole('button', { name: 'Remove vip' }).click();
-  await dialog.getByRole('textbox', { name: 'None of the tags' }).fill('gone, away');
+  await dialog.getByRole('textbox', { name: 'None of these tags' }).fill('gone, away');
   await (await rowOf(dialog, 'a=b')).value.fill('d = e');
   await save(dialog);
   await expect.poll(async () => JSON.parse(await filterOf()).tags_none).toEqual(['gone, away']);
@@ -215,11 +215,11 @@ test('a list asks for what its filter says, and so does what is done to all that
 
   await page.getByRole('button', { name: 'Filter' }).click();
   const filter = page.getByRole('dialog', { name: 'Filter' });
-  await filter.getByRole('combobox', { name: 'All of the tags' }).fill('a,b');
+  await filter.getByRole('combobox', { name: 'All of these tags' }).fill('a,b');
   await filter.getByRole('button', { name: 'Show' }).click();
-  await expect(filter.getByRole('alert')).toHaveText(['A list has no filter for a tag with a comma; a segment has.', 'Missing']);
-  await filter.getByRole('textbox', { name: 'Own field' }).fill('');
-  await filter.getByRole('combobox', { name: 'All of the tags' }).fill('a');
+  await expect(filter.getByRole('alert')).toHaveText(['This filter does not support tags with commas. Use a segment instead.', 'Missing']);
+  await filter.getByRole('textbox', { name: 'Custom field' }).fill('');
+  await filter.getByRole('combobox', { name: 'All of these tags' }).fill('a');
   await filter.getByRole('button', { name: 'Show' }).click();
   await expect(found).toHaveText('1 contact');
 });
@@ -242,10 +242,10 @@ test('an endpoint, a key and a broadcast that are renamed keep the rest, also wh
   await visit(page, '/keys');
   await page.getByRole('row', { name: /shop/ }).getByRole('button', { name: 'Edit' }).click();
   dialog = page.getByRole('dialog', { name: 'Edit key' });
-  await dialog.getByRole('textbox', { name: 'Requests in an hour' }).fill('many');
+  await dialog.getByRole('textbox', { name: 'Requests per hour' }).fill('many');
   await dialog.getByRole('button', { name: 'Save' }).click();
-  await expect(faultOf(page, dialog, 'Requests in an hour')).toContainText('Must be a whole number');
-  await dialog.getByRole('textbox', { name: 'Requests in an hour' }).fill('500');
+  await expect(faultOf(page, dialog, 'Requests per hour')).toContainText('Must be a whole number');
+  await dialog.getByRole('textbox', { name: 'Requests per hour' }).fill('500');
   await dialog.getByRole('textbox', { name: 'Name' }).fill('the shop');
   await save(dialog);
   expect(await key()).toEqual({ ...old, name: 'the shop' });

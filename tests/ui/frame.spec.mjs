@@ -25,7 +25,7 @@ test('the frame has its landmarks, names and order', async ({ signed: page, worl
   await page.goBack();
   await expect(heading(page, 'Segments')).toBeVisible();
   await page.keyboard.press('?');
-  await expect(page.getByRole('dialog', { name: 'Keyboard' })).toBeVisible();
+  await expect(page.getByRole('dialog', { name: 'Keyboard shortcuts' })).toBeVisible();
   await page.keyboard.press('Escape');
   const calls = page.getByRole('button', { name: 'API', exact: true });
   await calls.click();
@@ -99,8 +99,8 @@ test('an id that is pasted leads to its page', async ({ signed: page, world }) =
   });
   const paste = async (text) => {
     await page.keyboard.press('Control+k');
-    await page.getByRole('combobox', { name: 'Pages, contacts, ids' }).fill(text);
-    await expect(page.getByRole('listbox', { name: 'Found' }).getByRole('option')).toHaveCount(1);
+    await page.getByRole('combobox', { name: 'Search pages, contacts or IDs' }).fill(text);
+    await expect(page.getByRole('listbox', { name: 'Search results' }).getByRole('option')).toHaveCount(1);
     await page.keyboard.press('Enter');
   };
   await paste(contact.id);

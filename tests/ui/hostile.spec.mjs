@@ -63,7 +63,7 @@ test('mails, names, agents and files of strangers are text on every page that sh
   const csv = `name,phone,${bad}\r\n${bad},${bad},=1+1\r\n`;
   await visit(page, '/import');
   await page.getByLabel('CSV file').setInputFiles({ name: `${HOSTILE}.csv`, mimeType: 'text/csv', buffer: Buffer.from(csv) });
-  await isText(page, page.getByRole('table', { name: 'Sample' }), `${HOSTILE} row`);
+  await isText(page, page.getByRole('table', { name: 'Preview' }), `${HOSTILE} row`);
   await page.getByRole('button', { name: 'Import', exact: true }).click();
   await expect(page.getByRole('status', { name: 'Refused' })).toHaveText('1');
   await isText(page, page.getByRole('table', { name: 'Refused rows' }), `${HOSTILE} row`);
@@ -83,7 +83,7 @@ test('mails, names, agents and files of strangers are text on every page that sh
   await page.keyboard.press('Control+k');
   await expect(page.getByRole('dialog', { name: 'Search' })).toBeVisible();
   await page.keyboard.type('two');
-  await isText(page, page.getByRole('listbox', { name: 'Found' }), `${HOSTILE} two`);
+  await isText(page, page.getByRole('listbox', { name: 'Search results' }), `${HOSTILE} two`);
   await page.keyboard.press('Escape');
   await world.api('PATCH', '/v1/contacts/' + made.contact.id, { name: `${HOSTILE} three` });
   await visit(page, `/contacts/${made.contact.id}`);

@@ -79,7 +79,7 @@ test('a check names every row of the file that would be refused, and sends nothi
   ]);
   expect((await world.api('GET', '/v1/contacts?limit=1')).total).toBe(0);
   // Another choice is another question.
-  await page.getByRole('combobox', { name: 'A contact with the same phone' }).selectOption('update');
+  await page.getByRole('combobox', { name: 'Duplicate phone numbers' }).selectOption('update');
   await expect(page.getByRole('table', { name: 'Refused rows' })).toHaveCount(0);
   await page.getByRole('button', { name: 'Check' }).click();
   await expect(page.getByRole('status', { name: 'Check' })).toHaveText('4 rows would be refused');

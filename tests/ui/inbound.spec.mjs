@@ -34,10 +34,10 @@ test('what people send of each type is in the thread', async ({ page, world }) =
     ['Sent', 'Monday', HOSTILE],
     ['2 × sku-1', 'c-7'],
     ['👍', 'In reply to: Hello?'],
-    ['Reaction taken back', 'In reply to: Hello?'],
+    ['Reaction removed', 'In reply to: Hello?'],
     ['Yes', 'In reply to: Hello?'],
     ['As they say', 'Forwarded'],
-    ['From the ad', 'From an advertisement', 'ad-9', 'Sale', 'click-1'],
+    ['From the ad', 'From an ad', 'ad-9', 'Sale', 'click-1'],
     ['[poll]', 'When?'],
     ['[request_welcome]'],
   ]) {

@@ -146,7 +146,7 @@ test('in a closed window the language of a template is chosen, and each of its p
   await page.getByRole('button', { name: 'Send template' }).click();
   await expect.poll(async () => (await phone(world))[0].text).toBe('Hallo Grace');
   await choice.selectOption({ label: 'a_notice (en)' });
-  for (const [name, value] of [['Heading {{1}}', '17'], ['{{first_name}}', 'Grace'], ['{{day}}', 'Monday'], ['Button Track', 'o17']]) {
+  for (const [name, value] of [['Header {{1}}', '17'], ['{{first_name}}', 'Grace'], ['{{day}}', 'Monday'], ['Button Track', 'o17']]) {
     await page.getByRole('textbox', { name, exact: true }).fill(value);
   }
   await page.getByRole('button', { name: 'Send template' }).click();
@@ -160,13 +160,13 @@ test('in a closed window the language of a template is chosen, and each of its p
   await visit(page, `/broadcasts/new?segment=${segment.id}`);
   await page.getByRole('textbox', { name: 'Name', exact: true }).fill('With names');
   await page.getByRole('combobox', { name: 'Template' }).selectOption({ label: 'a_notice (en)' });
-  await page.getByRole('textbox', { name: 'Heading {{1}}', exact: true }).fill('18');
+  await page.getByRole('textbox', { name: 'Header {{1}}', exact: true }).fill('18');
   await page.getByRole('textbox', { name: 'Button Track', exact: true }).fill('o18');
   await page.getByRole('combobox', { name: '{{first_name}}' }).selectOption('name');
-  await page.getByRole('textbox', { name: 'Text of {{day}}' }).fill('Tuesday');
+  await page.getByRole('textbox', { name: 'Text for {{day}}' }).fill('Tuesday');
   await expect(page.getByRole('region', { name: 'Preview' })).toContainText('Dear Ada, it comes on Tuesday.');
   await page.getByRole('radio', { name: 'Later' }).check();
-  await page.getByLabel('Day and time').fill('2099-06-21T09:00');
+  await page.getByLabel('Date and time').fill('2099-06-21T09:00');
   await page.getByRole('button', { name: 'Send broadcast' }).click();
   await page.getByRole('dialog', { name: 'Send broadcast?' }).getByRole('button', { name: 'Schedule' }).click();
   await expect(page.getByRole('status', { name: 'Broadcast status' })).toHaveText('Scheduled');

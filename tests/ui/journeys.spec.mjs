@@ -45,7 +45,7 @@ test('a code is shown soon after it is sent, and a wrong one is told', async ({ 
   const entered = page.getByRole('textbox', { name: 'Enter code' });
   await entered.fill(code === '000000' ? '111111' : '000000');
   await page.getByRole('button', { name: 'Verify' }).click();
-  await expect(page.getByRole('status', { name: 'Verification' })).toHaveText('Wrong code, 4 tries left');
+  await expect(page.getByRole('status', { name: 'Verification' })).toHaveText('Wrong code, 4 attempts left');
   await entered.fill(code);
   await page.getByRole('button', { name: 'Verify' }).click();
   await expect(page.getByRole('status', { name: 'Verification' })).toHaveText('Verified');
@@ -107,7 +107,7 @@ test('3: a CSV file is imported and its refused rows are mended', async ({ signe
   const rows = [...Array(60).keys()].map((i) => `"Person ""${i}""",${i % 20 === 7 ? '12' : `+${start + i}`},p${i}@example.com,${tag},"Par\nis ${i}"`);
   const csv = `\ufeffname;phone;email;tags;custom.city\r\n${rows.join('\r\n').replaceAll(',', ';')}`;
   await page.getByLabel('CSV file').setInputFiles({ name: 'people.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) });
-  await expect(page.getByRole('table', { name: 'Sample' })).toContainText('Person "0"');
+  await expect(page.getByRole('table', { name: 'Preview' })).toContainText('Person "0"');
   await page.getByRole('button', { name: 'Import', exact: true }).click();
   await expect(page.getByRole('status', { name: 'Imported' })).toHaveText('57');
   await expect(page.getByRole('status', { name: 'Refused' })).toHaveText('3');
@@ -134,7 +134,7 @@ test('3: a broadcast is composed, seen before it is sent, and watched', async ({
   await page.getByRole('textbox', { name: 'Name' }).fill('To all');
   await page.getByRole('combobox', { name: 'Template' }).selectOption({ label: 'order_update (en)' });
   await page.getByRole('combobox', { name: '{{1}}' }).selectOption('name');
-  await page.getByRole('textbox', { name: 'Text of {{2}}' }).fill('77');
+  await page.getByRole('textbox', { name: 'Text for {{2}}' }).fill('77');
   const preview = page.getByRole('region', { name: 'Preview' });
   await expect(preview).toContainText('your order 77 is on its way');
   const samples = await preview.locator('.samples .bubble-text, .samples .template-part').allTextContents();
@@ -165,7 +165,7 @@ test('3: a broadcast that is to start later waits and starts by itself', async (
   const two = (n) => String(n).padStart(2, '0');
   const start = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}T${two(at.getHours())}:${two(at.getMinutes())}`;
   await page.getByRole('radio', { name: 'Later' }).check();
-  await page.getByLabel('Day and time').fill(start);
+  await page.getByLabel('Date and time').fill(start);
   await page.getByRole('button', { name: 'Send broadcast' }).click();
   await page.getByRole('dialog', { name: 'Send broadcast?' }).getByRole('button', { name: 'Schedule' }).click();
   await expect(heading(page, 'Tomorrow')).toBeVisible();
@@ -184,7 +184,7 @@ test('a segment is counted while its filter is made', async ({ signed: page, wor
   await page.getByRole('button', { name: 'New segment' }).first().click();
   const dialog = page.getByRole('dialog', { name: 'New segment' });
   await dialog.getByRole('textbox', { name: 'Name' }).fill('Spring');
-  await dialog.getByRole('textbox', { name: 'Any of the tags' }).fill('spring');
+  await dialog.getByRole('textbox', { name: 'Any of these tags' }).fill('spring');
   await expect(dialog.getByRole('status', { name: 'Contacts in segment' })).toHaveText('60 contacts');
   await dialog.getByRole('button', { name: 'Save segment' }).click();
   await expect(heading(page, 'Spring')).toBeVisible();

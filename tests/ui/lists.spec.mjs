@@ -164,8 +164,8 @@ test('all rows in sight are read again, also those of a second page', async ({ s
   await table.evaluate((node, top) => node.scrollTo(0, top), 42 * row);
   for (const i of [76, 65]) await expect(table.getByRole('link', { name: name(i) })).toBeVisible();
   const { id } = made.data[65].contact ?? made.data[65];
-  await world.api('PATCH', `/v1/contacts/${id}`, { name: 'Changed' });
-  await expect(table.getByRole('link', { name: 'Changed' })).toBeVisible();
+  await world.api('PATCH', `/v1/contacts/${id}`, { name: 'Updated' });
+  await expect(table.getByRole('link', { name: 'Updated' })).toBeVisible();
   for (const i of [76, 66, 64]) await expect(table.getByRole('link', { name: name(i) })).toBeVisible();
 });
 
@@ -199,12 +199,12 @@ test('a search that has found nothing so far says so, and goes on', async ({ sig
     return route.fulfill({ json: { data: last ? [event] : [], next_cursor: last ? null : `part-${asked.length}` } });
   });
   await visit(page, '/events?about=%2B15550100555');
-  await expect(page.getByText('Nothing so far. There is more to search.')).toBeVisible();
+  await expect(page.getByText('No matches so far. Some entries have not been searched yet.')).toBeVisible();
   await expect(page.getByRole('heading', { name: 'No events' })).toHaveCount(0);
   await expect(page.getByText('No events')).toHaveCount(0);
   expect(asked).toHaveLength(20);
-  await page.getByRole('button', { name: 'Search further' }).click();
+  await page.getByRole('button', { name: 'Keep searching' }).click();
   await expect(page.getByRole('table', { name: 'Events' }).getByRole('row').filter({ hasText: 'contact.created' })).toBeVisible();
   expect(asked).toEqual([null, ...[...Array(22).keys()].map((i) => `part-${i + 1}`)]);
-  await expect(page.getByRole('button', { name: 'Search further' })).toHaveCount(0);
+  await expect(page.getByRole('button', { name: 'Keep searching' })).toHaveCount(0);
 });

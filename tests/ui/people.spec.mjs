@@ -17,7 +17,7 @@ test('somebody is invited, has another role and is removed', async ({ signed: pa
   await dialog.getByRole('button', { name: 'Done' }).click();
   const waiting = page.getByRole('table', { name: 'Invites' }).getByRole('row', { name: /bob@example.com/ });
   await expect(waiting).toContainText('Marketer');
-  await waiting.getByRole('button', { name: 'Withdraw' }).click();
+  await waiting.getByRole('button', { name: 'Revoke invite' }).click();
   await expect(waiting).toHaveCount(0);
   expect((await world.api('GET', '/admin/v1/workspaces/demo/invites')).data).toEqual([]);
   const grace = page.getByRole('table', { name: 'Members' }).getByRole('row', { name: /grace@example.com/ });
@@ -78,10 +78,10 @@ test('an authenticator is switched on, and asked for at the next sign-in', async
   const code = dialog.getByRole('textbox', { name: 'Authenticator code' });
   const first = digits(secret);
   await code.fill(first === '000000' ? '111111' : '000000');
-  await dialog.getByRole('button', { name: 'Switch on' }).click();
+  await dialog.getByRole('button', { name: 'Turn on' }).click();
   await expect(dialog.getByRole('alert')).toBeVisible();
   await code.fill(first);
-  await dialog.getByRole('button', { name: 'Switch on' }).click();
+  await dialog.getByRole('button', { name: 'Turn on' }).click();
   await expect(dialog.getByRole('button', { name: 'Done' })).toBeVisible();
   const recovery = (await dialog.textContent()).match(/[a-z0-9]{4,}(-[a-z0-9]{4,})+/gi) ?? [];
   expect(recovery.length).toBeGreaterThanOrEqual(10);

@@ -8,7 +8,7 @@ test('a file goes from a phone and to it, and both are shown', async ({ signed: 
   const wrong = guard(page, world);
   await visit(page, '/phone');
   const log = page.getByRole('log', { name: 'Messages on this phone' });
-  const file = page.getByLabel('File as customer', { exact: true });
+  const file = page.getByLabel('Attach file as customer', { exact: true });
   const picture = { name: 'cat.png', mimeType: 'image/png', buffer: Buffer.from(PIXEL, 'base64') };
   // One that is taken back is not sent.
   await file.setInputFiles(picture);
@@ -66,7 +66,7 @@ test('a picture is let go with the page that shows it', async ({ signed: page, w
   await visit(page, '/phone');
   const log = page.getByRole('log', { name: 'Messages on this phone' });
   const content = { name: 'dog.png', mimeType: 'image/png', buffer: Buffer.from(PIXEL, 'base64') };
-  await page.getByLabel('File as customer', { exact: true }).setInputFiles(content);
+  await page.getByLabel('Attach file as customer', { exact: true }).setInputFiles(content);
   await page.getByRole('button', { name: 'Send as customer' }).click();
   const picture = log.getByRole('img', { name: 'dog.png' });
   await expect(picture).toBeVisible();

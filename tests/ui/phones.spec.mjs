@@ -41,16 +41,16 @@ test('forms take phones as they are written, and show what they send', async ({ 
   const phone = dialog.getByRole('textbox', { name: 'Phone' });
   await phone.fill('+1 (555) 010-0701');
   await expect(dialog.getByText('Sent as +15550100701')).toBeVisible();
-  await expect(dialog.getByRole('combobox', { name: 'Country of phones without +' })).toHaveCount(0);
+  await expect(dialog.getByRole('combobox', { name: 'Country for local numbers' })).toHaveCount(0);
   // A national number is of no country until one is chosen; then of that, until another is.
   await phone.fill('030 123456');
-  await dialog.getByRole('combobox', { name: 'Country of phones without +' }).selectOption('DE');
+  await dialog.getByRole('combobox', { name: 'Country for local numbers' }).selectOption('DE');
   await expect(dialog.getByText('Sent as +4930123456')).toBeVisible();
   await dialog.getByRole('button', { name: 'Save' }).click();
   await expect(dialog).toHaveCount(0);
   expect((await world.api('GET', '/v1/contacts?limit=1')).data[0].phone).toBe('+4930123456');
   await visit(page, '/settings/opt-outs');
-  await page.getByRole('button', { name: 'Opt a phone out' }).click();
+  await page.getByRole('button', { name: 'Add opt-out' }).click();
   await page.getByRole('textbox', { name: 'Phone' }).fill('0151 12345678');
   await expect(page.getByText('Sent as +4915112345678')).toBeVisible();
   await page.getByRole('button', { name: 'Opt out', exact: true }).click();
@@ -79,15 +79,15 @@ test('an import asks for the country of national numbers, and shows what it make
   const check = page.getByRole('button', { name: 'Check', exact: true });
   await check.click();
   await expect(page.getByRole('status', { name: 'Check' })).toHaveText('4 rows would be refused');
-  await expect(page.getByRole('table', { name: 'Refused rows' })).toContainText('choose the country');
-  const country = page.getByRole('combobox', { name: 'Country of phones without +' });
+  await expect(page.getByRole('table', { name: 'Refused rows' })).toContainText('choose a country');
+  const country = page.getByRole('combobox', { name: 'Country for local numbers' });
   await country.selectOption({ label: 'United States (\u2066+1\u2069)' });
   await check.click();
   await expect(page.getByRole('status', { name: 'Check' })).toHaveText('2 rows would be refused');
   await country.selectOption('DE');
   await check.click();
   await expect(page.getByRole('table', { name: 'Refused rows' })).toContainText('rounded');
-  const rewritten = page.getByRole('table', { name: 'Phones in another form' });
+  const rewritten = page.getByRole('table', { name: 'Reformatted phone numbers' });
   await expect(rewritten.getByRole('row').filter({ hasText: '030 123456' })).toContainText('+4930123456');
   expect((await world.api('GET', '/v1/contacts?limit=1')).total).toBe(0);
   await page.getByRole('button', { name: 'Import', exact: true }).click();

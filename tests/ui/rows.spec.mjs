@@ -60,7 +60,7 @@ test('workspaces and numbers of the whole server come a page at a time', async (
 
 test('a body is filled in by fields or as it is sent, and each changes the other', async ({ signed: page }) => {
   await visit(page, '/explorer/sendOtp');
-  const fields = page.getByRole('group', { name: 'Fields of the body' });
+  const fields = page.getByRole('group', { name: 'Body fields' });
   const raw = page.getByRole('textbox', { name: 'Body', exact: true });
   await fields.getByRole('textbox', { name: 'phone', exact: true }).fill('+15550100381');
   expect(JSON.parse(await raw.inputValue())).toMatchObject({ phone: '+15550100381' });

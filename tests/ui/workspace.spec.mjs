@@ -9,9 +9,9 @@ test('contacts are filtered, and all that were found are tagged at once', async 
   await visit(page, '/contacts');
   await page.getByRole('button', { name: 'Filter' }).click();
   const dialog = page.getByRole('dialog', { name: 'Filter' });
-  await dialog.getByLabel('Any of the tags').fill('vip');
-  await dialog.getByLabel('Own field').fill('city');
-  await dialog.getByLabel('Its value').fill('Paris');
+  await dialog.getByLabel('Any of these tags').fill('vip');
+  await dialog.getByLabel('Custom field').fill('city');
+  await dialog.getByLabel('Field value').fill('Paris');
   await dialog.getByRole('button', { name: 'Show' }).click();
   expect(new URL(page.url()).searchParams.get('tags_any')).toBe('vip');
   const found = page.getByRole('status', { name: 'Contacts found' });
@@ -49,7 +49,7 @@ test('whether a contact has opted out is known, however long its timeline is', a
   await visit(page, `/contacts/${id}`);
   const main = page.getByRole('main');
   await expect(main).toContainText('Opted out');
-  await page.getByRole('button', { name: 'Take opt-out back' }).click();
+  await page.getByRole('button', { name: 'Remove opt-out' }).click();
   await expect(main).toContainText('Allowed');
   await page.getByRole('button', { name: 'Opt out' }).click();
   await expect(main).toContainText('Opted out');
@@ -79,7 +79,7 @@ test('statistics of broadcasts add up over more rows than a page has', async ({ 
   await expect(table.getByRole('row').nth(1)).toContainText(day(0));
   await expect(table.getByRole('row').nth(1).getByRole('cell').nth(1)).toHaveText('2');
   await expect(page.getByRole('main')).toContainText('260');
-  await expect(page.getByRole('main')).toContainText('The first 100 are shown');
+  await expect(page.getByRole('main')).toContainText('Showing the first 100.');
 });
 
 test('an agent sees what happens in conversations by day, as a table and as CSV, and no other figures', async ({ page, world }) => {
@@ -123,8 +123,8 @@ test('a key has an end and a limit of its own, and is changed', async ({ signed:
   const dialog = page.getByRole('dialog', { name: 'New key' });
   await dialog.getByRole('textbox', { name: 'Name' }).fill('shop');
   await dialog.getByLabel('Expires').fill('2099-01-31T09:30');
-  await dialog.getByRole('textbox', { name: 'Requests in an hour' }).fill('500');
-  await dialog.getByRole('textbox', { name: 'Addresses' }).fill('10.1.0.0/16');
+  await dialog.getByRole('textbox', { name: 'Requests per hour' }).fill('500');
+  await dialog.getByRole('textbox', { name: 'Allowed IPs' }).fill('10.1.0.0/16');
   await dialog.getByRole('button', { name: 'Create key' }).click();
   await expect(dialog.getByRole('textbox', { name: 'API key' })).toHaveValue(/^pr_/);
   await dialog.getByRole('button', { name: 'Done' }).click();
@@ -132,7 +132,7 @@ test('a key has an end and a limit of its own, and is changed', async ({ signed:
   expect(made).toMatchObject({ limits: { key_requests_per_hour: 500 }, allowed_subnets: ['10.1.0.0/16'] });
   expect(made.expires_at).toMatch(/^2099-01-3/);
   const row = page.getByRole('row', { name: /shop/ });
-  await expect(row).toContainText('until');
+  await expect(row).toContainText('expires');
   await row.getByRole('button', { name: 'Edit' }).click();
   const edit = page.getByRole('dialog', { name: 'Edit key' });
   await expect(edit.getByLabel('Expires')).toHaveValue('2099-01-31T09:30');
@@ -141,7 +141,7 @@ test('a key has an end and a limit of its own, and is changed', async ({ signed:
   await edit.getByRole('button', { name: 'Save' }).click();
   await expect(edit).toHaveCount(0);
   const changed = page.getByRole('row', { name: /the shop/ });
-  await expect(changed).not.toContainText('until');
+  await expect(changed).not.toContainText('expires');
   await expect(changed).toContainText('owner@localhost');
   const now = (await world.api('GET', '/admin/v1/workspaces/demo/keys')).data.find((it) => it.id === made.id);
   expect(now).toMatchObject({ name: 'the shop', expires_at: null, limits: { key_requests_per_hour: 500 } });
@@ -152,7 +152,7 @@ test('where codes may go, and what is done where few are verified, is set', asyn
   const before = await world.api('GET', path);
   await world.api('PUT', path, { allow: [], deny: [], safe: ['4915'], adaptive: 'report' });
   await visit(page, '/settings/channels');
-  const mode = page.getByRole('combobox', { name: 'Where few codes are verified' });
+  const mode = page.getByRole('combobox', { name: 'Destinations with few verified codes' });
   const safe = page.getByRole('textbox', { name: 'Never limited' });
   await expect(mode).toHaveValue('report');
   await expect(safe).toHaveValue('4915');
@@ -161,7 +161,7 @@ test('where codes may go, and what is done where few are verified, is set', asyn
     await page.getByRole('button', { name: 'Save' }).click();
     return (await saved).status();
   };
-  await mode.selectOption({ label: 'Send to a few only' });
+  await mode.selectOption({ label: 'Send only to a sample' });
   await safe.fill('+4915, 1555');
   await page.getByRole('textbox', { name: 'Refused' }).fill('+1900');
   expect(await save()).toBe(200);
@@ -170,7 +170,7 @@ test('where codes may go, and what is done where few are verified, is set', asyn
   expect(await save()).toBe(400);
   await expect(page.getByRole('alert')).toHaveText(/^Entry 1: must/);
   await safe.fill('');
-  await mode.selectOption({ label: 'As the server is set' });
+  await mode.selectOption({ label: 'Use server setting' });
   expect(await save()).toBe(200);
   expect(await world.api('GET', path)).toEqual({ allow: [], deny: ['1900'], safe: [], adaptive: null });
   await world.api('PUT', path, before);
@@ -222,17 +222,17 @@ test('a template is made, filled in, and told when it stops being approved', asy
   await page.getByRole('button', { name: 'New template' }).click();
   const dialog = page.getByRole('dialog', { name: 'New template' });
   await dialog.getByRole('textbox', { name: 'Name' }).fill('hello_you');
-  await dialog.getByRole('textbox', { name: 'Heading' }).fill(HOSTILE);
+  await dialog.getByRole('textbox', { name: 'Header' }).fill(HOSTILE);
   await dialog.getByRole('textbox', { name: 'Text' }).fill('Hello {{1}}');
   const buttons = dialog.getByRole('textbox', { name: 'Buttons' });
   await buttons.fill('Yes, please');
   await buttons.press('Enter');
   await buttons.fill('No');
-  await dialog.getByRole('button', { name: 'Add template' }).click();
+  await dialog.getByRole('button', { name: 'Create template' }).click();
   const card = page.getByRole('list', { name: 'Templates' }).getByRole('listitem').filter({ hasText: 'hello_you' });
   await expect(card).toContainText('Approved');
   await expect(card.locator('.template-button')).toHaveText(['Yes, please', 'No']);
-  await card.getByRole('button', { name: 'Fill in' }).click();
+  await card.getByRole('button', { name: 'Fill in variables' }).click();
   const fill = page.getByRole('dialog', { name: 'Fill in hello_you' });
   await fill.getByRole('textbox', { name: '{{1}}' }).fill('Ada');
   const rendered = page.waitForResponse(/\/render$/);
@@ -265,7 +265,7 @@ test('a delivery shows what was sent and what came back; a rotated secret shows 
   await expect.poll(async () => (await world.api('GET', `/v1/webhooks/${hook.id}/deliveries`)).total).toBeGreaterThan(0);
   await visit(page, `/webhooks/${hook.id}`);
   await expect(page.getByRole('main')).toContainText('0%');
-  await expect(page.getByRole('main')).toContainText('The old secret signs too until');
+  await expect(page.getByRole('main')).toContainText('Deliveries are also signed with the old secret until');
   await page.getByRole('table', { name: 'Deliveries' }).getByRole('row').nth(1).getByRole('button').first().click();
   const detail = page.getByRole('complementary', { name: 'Delivery' });
   await expect(detail).toContainText('"phone": "+15550100334"');
@@ -283,7 +283,7 @@ test('a delivery shows what was sent and what came back; a rotated secret shows 
   await expect(detail).toContainText(HOSTILE);
   await detail.getByText('Headers').last().click();
   await expect(detail).toContainText('x-shop');
-  await expect(detail).not.toContainText('No answer');
+  await expect(detail).not.toContainText('No response');
   receiver.close();
 });
 
@@ -333,7 +333,7 @@ test('an import skips or updates what is there, as it is told', async ({ signed:
   ]) {
     // Another file, as one that was imported goes on where it ended.
     await page.getByLabel('CSV file').setInputFiles({ name: 'people.csv', mimeType: 'text/csv', buffer: Buffer.from(csv + (choice === 'skip' ? '' : '\r\n')) });
-    await page.getByRole('combobox', { name: 'A contact with the same phone' }).selectOption(choice);
+    await page.getByRole('combobox', { name: 'Duplicate phone numbers' }).selectOption(choice);
     await page.getByRole('button', { name: 'Import', exact: true }).click();
     await expect(page.getByRole('status', { name: 'Imported' })).toHaveText(imported);
     expect(await names()).toEqual(all);

@@ -46,7 +46,7 @@ fn every_example_of_settings_is_taken() {
 }
 
 /// What a command says of itself.
-fn help(command: &[&str]) -> String {
+pub(super) fn help(command: &[&str]) -> String {
     let mut program = Command::new(env!("CARGO_BIN_EXE_postrider"));
     let output = program.args(command).arg("--help").output().unwrap();
     assert!(output.status.success(), "postrider {} is no command", command.join(" "));
@@ -54,7 +54,7 @@ fn help(command: &[&str]) -> String {
 }
 
 /// The names of a command's own commands.
-fn commands(help: &str) -> Vec<&str> {
+pub(super) fn commands(help: &str) -> Vec<&str> {
     let below = help.split_once("\nCommands:\n").map_or("", |(_, below)| below);
     let lines = below.lines().take_while(|line| !line.is_empty());
     lines.filter_map(|line| line.split_whitespace().next()).collect()

@@ -1,6 +1,7 @@
 //! The documents are true: what they show is run, what they name exists.
 
 mod claims;
+mod english;
 mod markdown;
 mod paths;
 mod session;

@@ -86,8 +86,8 @@ export default function page() {
   const isWhole = () => Object.values(typing).every((v) => v >= '1');
   /** Returns the fault of the chosen range, in words. */
   const fault = () => {
-    if (Object.values(typing).includes('')) return t('Choose a day');
-    return isWhole() && (typing.from ?? from()) > (typing.to ?? to()) ? t('Must not be before the first day') : null;
+    if (Object.values(typing).includes('')) return t('Choose a date');
+    return isWhole() && (typing.from ?? from()) > (typing.to ?? to()) ? t('The end date is before the start date') : null;
   };
   /** @param {'from' | 'to'} name */
   const range = (name) => (/** @type {string} */ v) => {
@@ -136,8 +136,8 @@ export default function page() {
     if (!data.data.data.length)
       return empty({
         icon: 'analytics',
-        title: t('Nothing in these days'),
-        text: t('Choose other days, or come back when something was sent.'),
+        title: t('No data for this period'),
+        text: t('Choose a different period or check back later.'),
       });
     return html`<div class="stack">${totals()}<section class="card">${asText ? asTable(title, t('Day'), rows,
       (r) => r.day, series) : bars({ label: t('{what} by day', { what: title }), rows, x: short, series })}</section>
@@ -184,7 +184,7 @@ export default function page() {
       aria-selected=${key === tab} aria-controls="tab-panel" tabindex=${key === tab ? 0 : -1}
       href=${`/ui/analytics/${key}${location.search}`}>${title}</a>`)}</div>
       <div class="row range">
-        ${dayField('from', t('From'), from())}${dayField('to', t('To'), to())}<p class="hint">${t('Days are UTC')}</p></div></div>
+        ${dayField('from', t('From'), from())}${dayField('to', t('To (time)'), to())}<p class="hint">${t('Days are in UTC')}</p></div></div>
       <div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>${shown(data, () => (tab === 'inbox' ? inbox() : chart()))}</div>`,
   };
 }
@@ -249,7 +249,7 @@ function parts(tab, answer) {
   const all = ads ? byAd(answer.data) : answer.by;
   const missing = ads ? answer.data.length < answer.total : answer.by.length < answer.parts;
   return html`${table({
-    label: ads ? t('By advertisement') : t('By broadcast'),
+    label: ads ? t('By ad') : t('By broadcast'),
     rows: all.slice(0, SHOWN),
     key: (r) => r.broadcast_id ?? r.source_id,
     href: (r) => (ads ? null : `/ui/broadcasts/${r.broadcast_id}`),
@@ -263,7 +263,7 @@ function parts(tab, answer) {
     ],
   })}${
     missing || all.length > SHOWN
-      ? html`<p class="hint foot">${t('The first {n} are shown; the download has all.', { n: SHOWN })}</p>`
+      ? html`<p class="hint foot">${t('Showing the first {n}. The download includes everything.', { n: SHOWN })}</p>`
       : ''
   }`;
 }

@@ -36,13 +36,13 @@ export default function page() {
     ask({
       title: t('Revoke key?'),
       text: html`<p><b>${key.name}</b> <code>${key.prefix}…</code></p>
-      <p>${key.last_used_at ? tv('It was last used {time}.', { time: time(key.last_used_at, dateTime) })
-        : t('It has not been used.')} ${t('Programs that use it are refused at once.')}</p>`,
+      <p>${key.last_used_at ? tv('Last used: {time}.', { time: time(key.last_used_at, dateTime) })
+        : t('This key has never been used.')} ${t('Requests with this key will fail immediately.')}</p>`,
       action: t('Revoke key'),
       run: () =>
         attempt(async () => {
           await remove(adminPath(`/keys/${part(key.id)}`));
-          notify(t('{name} is revoked', { name: key.name }));
+          notify(t('{name} was revoked', { name: key.name }));
           await load();
         }),
     });
@@ -52,18 +52,18 @@ export default function page() {
       ? ''
       : Date.parse(k.expires_at) <= now()
         ? label('warning', 'clock', t('Expired'))
-        : html`<span class="hint"> ${tv('until {time}', { time: time(k.expires_at, dateTime) })}</span>`;
+        : html`<span class="hint"> ${tv('expires {time}', { time: time(k.expires_at, dateTime) })}</span>`;
 
   /** @param {Key} k @returns {[string, unknown][]} */
   const known = (k) => [
     [t('Key'), html`<code>${k.prefix}…</code>`],
-    [t('Id'), idText(k.id)],
+    [t('ID'), idText(k.id)],
     [t('Scopes'), list(k.scopes)],
-    [t('Requests in an hour'), number(/** @type {any} */ (k.limits ?? {}).key_requests_per_hour)],
-    [t('Addresses'), list(k.allowed_subnets ?? [])],
+    [t('Requests per hour'), number(/** @type {any} */ (k.limits ?? {}).key_requests_per_hour)],
+    [t('Allowed IPs'), list(k.allowed_subnets ?? [])],
     [t('Expires'), k.expires_at ? time(k.expires_at, dateTime) : t('Never')],
     [t('Last used'), k.last_used_at ? time(k.last_used_at, dateTime) : t('Never')],
-    [t('Made'), time(k.created_at, dateTime)],
+    [t('Created'), time(k.created_at, dateTime)],
     [t('By'), k.created_by.name ?? words(k.created_by.kind)],
   ];
 
@@ -97,7 +97,7 @@ export default function page() {
                 name: t('Last used'),
                 cell: (k) => (k.last_used_at ? time(k.last_used_at, ago) : label('neutral', 'clock', t('Never'))),
               },
-              { name: t('Made'), cell: (k) => html`${time(k.created_at)} <span class="hint">${k.created_by.name ?? words(k.created_by.kind)}</span>` },
+              { name: t('Created'), cell: (k) => html`${time(k.created_at)} <span class="hint">${k.created_by.name ?? words(k.created_by.kind)}</span>` },
             ],
             actions: (k) =>
               html`${button(t('Edit'), () => keyDialog(k, load), { kind: 'quiet' })}${button(t('Revoke'), () => revoke(k), { kind: 'danger' })}`,
@@ -106,7 +106,7 @@ export default function page() {
           empty({
             icon: 'key',
             title: t('No keys yet'),
-            text: t('A program proves who it is with a key. It is shown once, when it is made.'),
+            text: t('Programs authenticate with an API key. The key is shown only once, when you create it.'),
             action: html`<button type="button" class="primary" onclick=${add}>${t('New key')}</button>`,
           }),
       ),
@@ -116,11 +116,11 @@ export default function page() {
 
 /** The scopes, each with the permission to grant it and a text of its rights. @returns {[string, string, string][]} */
 const allScopes = () => [
-  ['messaging:send', 'messages:send', t('send codes, messages and broadcasts, and read what became of them')],
+  ['messaging:send', 'messages:send', t('send codes, messages and broadcasts, and read their status')],
   ['contacts:read', 'contacts:read', t('read contacts, segments and conversations')],
-  ['contacts:write', 'contacts:write', t('make and change contacts and segments')],
-  ['webhooks:manage', 'webhooks:manage', t('read events, manage webhooks')],
-  ['analytics:read', 'analytics:read', t('read statistics')],
+  ['contacts:write', 'contacts:write', t('create and edit contacts and segments')],
+  ['webhooks:manage', 'webhooks:manage', t('read events and manage webhooks')],
+  ['analytics:read', 'analytics:read', t('read analytics')],
 ];
 
 const scopes = () => allScopes().filter(([, needs]) => can(needs));
@@ -169,7 +169,7 @@ function keyDialog(key, after) {
   const save = () => (ends.check(true) ? sending(state, key ? change : create) : undefined);
   const title = key ? t('Edit key') : t('New key');
   const form = () => html`<form class="stack" onsubmit=${submit(save)}>
-    ${bound(state, 'name', { label: t('Name'), required: true, focus: true, hint: t('Such as the program that uses it') })}
+    ${bound(state, 'name', { label: t('Name'), required: true, focus: true, hint: t('Name it after the program that uses it.') })}
     ${
       key
         ? ''
@@ -179,9 +179,9 @@ function keyDialog(key, after) {
       <span><code>${scope}</code> <span class="hint">${text}</span></span></label>`,
           )}</fieldset>`
     }
-    ${ends.view({ label: t('Expires'), hint: t('Empty: never'), error: errorFor(state.error, 'expires_at') })}
-    <div class="columns tight">${bound(state, 'hourly', { label: t('Requests in an hour'), inputmode: 'numeric', hint: t('Empty: as the workspace') }, 'limits.key_requests_per_hour')}
-      ${key ? '' : bound(state, 'subnets', { label: t('Addresses'), placeholder: '192.0.2.7, 10.1.0.0/16', dir: 'ltr', hint: t('From which it may be used. Empty: any') }, 'allowed_subnets')}</div>
+    ${ends.view({ label: t('Expires'), hint: t('Empty = never expires'), error: errorFor(state.error, 'expires_at') })}
+    <div class="columns tight">${bound(state, 'hourly', { label: t('Requests per hour'), inputmode: 'numeric', hint: t('Empty = workspace limit') }, 'limits.key_requests_per_hour')}
+      ${key ? '' : bound(state, 'subnets', { label: t('Allowed IPs'), placeholder: '192.0.2.7, 10.1.0.0/16', dir: 'ltr', hint: t('The key works only from these IP addresses or subnets. Empty = any address.') }, 'allowed_subnets')}</div>
     ${formError(state.error, ['name', 'expires_at', 'limits.key_requests_per_hour', 'allowed_subnets'])}
     <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button>
       <button class="primary" ?disabled=${state.busy || (!key && !state.chosen.size)}>${key ? t('Save') : t('Create key')}</button></div></form>`;

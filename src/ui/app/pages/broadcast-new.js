@@ -83,12 +83,12 @@ export default function page() {
     const x = template();
     const [list, bySegment] = [phones(), state.audience === 'segment'];
     const wrong = list.find((it) => !PHONE.test(it));
-    const nobody = bySegment ? !state.segment && t('Choose a segment') : !list.length && t('Write at least one');
+    const nobody = bySegment ? !state.segment && t('Choose a segment') : !list.length && t('Enter at least one recipient');
     return {
-      name: state.name.trim() ? null : t('Must be filled in'),
+      name: state.name.trim() ? null : t('This field is required'),
       template: !x ? t('Choose a template') : x.status === 'approved' ? null : notApproved(x),
       places: places(x).map((one, i) => valueFault(one, valueOf(i), missing)),
-      audience: nobody || (wrong && !bySegment ? t('{text} is no phone number such as +15550123456', { text: wrong }) : null),
+      audience: nobody || (wrong && !bySegment ? t('{text} is not a valid phone number (example: +15550123456)', { text: wrong }) : null),
       start: state.when === 'later' ? start.fault : null,
     };
   };
@@ -235,7 +235,7 @@ export default function page() {
             state.name = v;
           }),
         error: errorOf('name'),
-        hint: t('For you; nobody else sees it'),
+        hint: t('Recipients don’t see this name.'),
       })}
       ${select({
         label: t('Template'),
@@ -285,7 +285,7 @@ export default function page() {
           }),
         { shown: true },
       )}
-      ${state.when === 'later' ? start.view({ label: t('Day and time'), error: errorIn(state.error, paths(), 'start'), change: () => noted(() => {}) }) : ''}
+      ${state.when === 'later' ? start.view({ label: t('Date and time'), error: errorIn(state.error, paths(), 'start'), change: () => noted(() => {}) }) : ''}
       ${formError(state.error, Object.values(paths()).flat())}
       ${formError(templates.error)}
       <div class="row">${button(t('Send test'), test)}<button class="primary" ?disabled=${state.busy}>${t('Send broadcast')}</button></div>

@@ -57,7 +57,7 @@ export default function page() {
   const cancel = () =>
     ask({
       title: t('Cancel {name}?', { name: one.data.name }),
-      text: t('{n} recipients are left out for good.', { n: one.data.counts.pending }),
+      text: t('{n} recipients will be skipped permanently.', { n: one.data.counts.pending }),
       action: t('Cancel broadcast'),
       run: () => act('cancel', 'cancel'),
     });
@@ -89,7 +89,7 @@ export default function page() {
   const retry = () =>
     attempt(async () => {
       const made = await post(`/v1/messaging/broadcasts/${part(id)}/retry`);
-      notify(t('Sending again to {n} recipients', { n: made.total_recipients }));
+      notify(t('Retrying {n} recipients', { n: made.total_recipients }));
       go(`/broadcasts/${made.broadcast_id}`);
     });
   const buttons = () => {
@@ -104,12 +104,12 @@ export default function page() {
   /** @param {any} b */
   const waits = (b) =>
     b.reason === 'portfolio_limit'
-      ? html`<p class="muted">${tv('The daily budget of its numbers is used up. It goes on by itself: {time}', { time: time(b.resumes_at) })}</p>`
+      ? html`<p class="muted">${tv('The numbers have reached their daily limit. Sending resumes automatically: {time}', { time: time(b.resumes_at) })}</p>`
       : '';
   /** @param {any} b */
   const progress = (b) => {
     const goes = !OVER.includes(b.status);
-    const rate = goes && b.status !== 'paused' && b.rate_per_second ? t('{n} a second', { n: Math.round(b.rate_per_second) }) : '';
+    const rate = goes && b.status !== 'paused' && b.rate_per_second ? t('{n} per second', { n: Math.round(b.rate_per_second) }) : '';
     return html`<section class="card progress-card"><div class="row between">
         <span role="status" aria-label=${t('Broadcast status')} class="status-line">${badge(b.status)}</span>
         <span class="row muted"><span role="status" aria-label=${t('Rate')} aria-live="off">${rate}</span>
@@ -139,14 +139,14 @@ export default function page() {
   const about = (b) =>
     html`<section class="card">${facts([
       [t('Template'), html`<code>${b.template_name}</code> ${b.language}`],
-      [t('Made'), time(b.created_at, dateTime)],
+      [t('Created'), time(b.created_at, dateTime)],
       [t('Scheduled'), b.schedule_at ? time(b.schedule_at, dateTime) : null],
       [t('Started'), b.started_at ? time(b.started_at, dateTime) : null],
       [t('Finished'), b.finished_at ? time(b.finished_at, dateTime) : null],
       [t('Delivery'), words(b.policy)],
       [t('Retry of'), b.retry_of ? html`<a href=${`/ui/broadcasts/${b.retry_of}`}>${b.retry_of}</a>` : null],
-      [t('Retried by'), b.retried_by ? html`<a href=${`/ui/broadcasts/${b.retried_by}`}>${b.retried_by}</a>` : null],
-      [t('Id'), idText(b.broadcast_id)],
+      [t('Retried in'), b.retried_by ? html`<a href=${`/ui/broadcasts/${b.retried_by}`}>${b.retried_by}</a>` : null],
+      [t('ID'), idText(b.broadcast_id)],
     ])}</section>`;
 
   return {
@@ -213,8 +213,8 @@ export default function page() {
               icon: 'contacts',
               title: t('No recipients'),
               text: query('outcome')
-                ? t('Nobody has this outcome.')
-                : t('A broadcast that was cancelled before it started keeps no list.'),
+                ? t('No recipients have this outcome.')
+                : t('Broadcasts cancelled before they start have no recipient list.'),
             }),
         )}</section>`,
       ),

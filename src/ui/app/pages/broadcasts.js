@@ -66,7 +66,7 @@ export default function page() {
           empty({
             icon: 'broadcast',
             title: t('No broadcasts yet'),
-            text: t('A broadcast sends one template to many recipients, now or at a time that you set.'),
+            text: t('A broadcast sends one template to many recipients, now or at a scheduled time.'),
             action: can('broadcasts:write')
               ? html`<a class="button primary" href="/ui/broadcasts/new">${t('New broadcast')}</a>`
               : '',

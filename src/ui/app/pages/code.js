@@ -60,21 +60,21 @@ export default function page() {
         html`<section class="card">${facts([
           [t('Status'), badge(otp.data.status)],
           [t('Delivery'), words(otp.data.delivery_status)],
-          [t('Channel'), otp.data.mode === 'inbound' ? t('Sent by the person') : way(otp.data.channel)],
+          [t('Channel'), otp.data.mode === 'inbound' ? t('Sent by the user') : way(otp.data.channel)],
           [t('Language'), otp.data.language],
           [t('Reference'), otp.data.reference],
           [t('Decision'), otp.data.decision ? words(otp.data.decision) : null],
           [t('Number'), otp.data.number_id ? idText(otp.data.number_id) : null],
-          [t('Tries left'), number(otp.data.attempts_remaining)],
+          [t('Attempts left'), number(otp.data.attempts_remaining)],
           [
-            t('Valid'),
+            t('Expires'),
             otp.data.status === 'active'
-              ? countdown(t('Valid'), otp.data.expires_at, t('Over'))
+              ? countdown(t('Expires'), otp.data.expires_at, t('Expired'))
               : otp.data.status === 'expired'
                 ? time(otp.data.expires_at)
                 : null,
           ],
-          [t('Id'), idText(id)],
+          [t('ID'), idText(id)],
         ])}</section>
         ${otp.data.tries.length ? html`<section class="section"><h2>${t('Deliveries')}</h2>${tries(otp.data.tries)}</section>` : ''}`,
     )}

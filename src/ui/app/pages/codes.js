@@ -72,9 +72,9 @@ export default function page() {
         { name: t('Time'), cell: (r) => time(r.created_at) },
         { name: t('Phone'), cell: (r) => html`<span dir="ltr">${r.phone ?? ''}</span>` },
         { name: t('Status'), cell: (r) => badge(r.status) },
-        { name: t('Channel'), cell: (r) => (r.mode === 'inbound' ? t('Sent by the person') : way(r.channel)) },
+        { name: t('Channel'), cell: (r) => (r.mode === 'inbound' ? t('Sent by the user') : way(r.channel)) },
         { name: t('Delivery'), cell: delivery },
-        { name: t('Tries'), kind: 'num', cell: (r) => `${5 - r.attempts_remaining} / 5` },
+        { name: t('Wrong attempts'), kind: 'num', cell: (r) => `${5 - r.attempts_remaining} / 5` },
       ],
     });
 
@@ -99,8 +99,8 @@ export default function page() {
         (p) =>
           html`<div class="problem warning" role="alert">${icon('warning')}<p>${
             p.refused
-              ? t('Codes to +{code} are refused for this hour: {n} were not verified', { code: p.code, n: p.n })
-              : t('Codes to +{code} look like pumping: {n} were not verified', { code: p.code, n: p.n })
+              ? t('Codes to +{code} were blocked for an hour: {n} codes were not verified', { code: p.code, n: p.n })
+              : t('Codes to +{code} look like SMS pumping: {n} codes were not verified', { code: p.code, n: p.n })
           }</p></div>`,
       )}
       ${
@@ -121,13 +121,13 @@ export default function page() {
       ${shown(
         rows,
         () =>
-          html`${freshRows(rows.fresh, () => rows.load(signal))}${list()}${moreButton(rows)}<p class="hint foot">${t('Codes are kept for 30 days after their end, unless the server is set otherwise.')}</p>`,
+          html`${freshRows(rows.fresh, () => rows.load(signal))}${list()}${moreButton(rows)}<p class="hint foot">${t('By default, codes are retained for 30 days after they end.')}</p>`,
         () =>
           filter.used
             ? empty({
                 icon: 'search',
-                title: t('No code fits'),
-                text: t('Try another phone or status.'),
+                title: t('No matching codes'),
+                text: t('Try different filters.'),
                 action: html`<button type="button" onclick=${() => filter.clear()}>${t('Clear filters')}</button>`,
               })
             : empty({
@@ -144,7 +144,7 @@ export default function page() {
 /** @param {any[]} data */
 const countries = (data) =>
   data.length === 0
-    ? html`<p class="muted">${t('Nothing was sent.')}</p>`
+    ? html`<p class="muted">${t('No codes were sent.')}</p>`
     : table({
         label: t('By country'),
         small: true,

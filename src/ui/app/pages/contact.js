@@ -52,7 +52,7 @@ export default function page() {
   const drop = () =>
     ask({
       title: t('Delete {name}?', { name: name() }),
-      text: t('The contact is gone from segments too. Conversations stay.'),
+      text: t('The contact is also removed from segments. Conversations are retained.'),
       action: t('Delete contact'),
       run: () =>
         attempt(async () => {
@@ -64,20 +64,20 @@ export default function page() {
   const optOut = () =>
     attempt(async () => {
       const body = contact.data.phone ? { phone: contact.data.phone } : { user_id: contact.data.user_id };
-      await post('/v1/suppressions', { ...body, reason: t('by the dashboard') });
-      notify(t('{name} gets no broadcasts any more', { name: name() }), { undo: optIn });
+      await post('/v1/suppressions', { ...body, reason: t('Opted out in the dashboard') });
+      notify(t('{name} will no longer receive broadcasts or marketing messages', { name: name() }), { undo: optIn });
       await load();
     });
   const optIn = () =>
     attempt(async () => {
       await remove(`/v1/suppressions/${part(party())}`);
-      notify(t('The opt-out is taken back'), { undo: optOut });
+      notify(t('Opt-out removed'), { undo: optOut });
       await load();
     });
   const out = () => optOuts.data?.total > 0;
   /** Nothing is said before it is known. */
   const marketing = () => {
-    if (optOuts.error) return t('It is not known whether it has opted out.');
+    if (optOuts.error) return t('The opt-out status could not be loaded.');
     if (!optOuts.data) return '–';
     return out() ? label('warning', 'stop', t('Opted out')) : label('good', 'check', t('Allowed'));
   };
@@ -97,7 +97,7 @@ export default function page() {
     actions: () =>
       contact.data && can('contacts:write')
         ? html`${button(t('Edit'), edit)}
-      ${party() && optOuts.data ? (out() ? button(t('Take opt-out back'), optIn) : button(t('Opt out'), optOut)) : ''}${button(t('Delete'), drop, { kind: 'danger' })}`
+      ${party() && optOuts.data ? (out() ? button(t('Remove opt-out'), optIn) : button(t('Opt out'), optOut)) : ''}${button(t('Delete'), drop, { kind: 'danger' })}`
         : '',
     view: () => html`${shown(contact, () => {
       const c = contact.data;
@@ -105,7 +105,7 @@ export default function page() {
         [t('Name'), html`<span dir="auto">${c.name}</span>`],
         [t('Phone'), c.phone ? html`<span dir="ltr">${c.phone}</span>` : null],
         [t('E-mail'), c.email],
-        [t('User name'), c.username],
+        [t('Username'), c.username],
         [t('Marketing'), marketing()],
         [
           t('Tags'),
@@ -116,9 +116,9 @@ export default function page() {
         ...members(member(c.written, 'custom_fields', '{}')).map(
           ([k, json]) => /** @type {[string, unknown]} */ ([k, html`<span class="lines" dir="auto">${textOf(json)}</span>`]),
         ),
-        [t('Made'), time(c.created_at, dateTime)],
-        [t('Changed'), time(c.updated_at, dateTime)],
-        [t('Id'), idText(c.id)],
+        [t('Created'), time(c.created_at, dateTime)],
+        [t('Updated'), time(c.updated_at, dateTime)],
+        [t('ID'), idText(c.id)],
       ])}</section>`;
     })}
       <section class="section"><h2>${t('Timeline')}</h2>${shown(events, () => html`${timeline(events.rows)}${moreButton(events)}`)}</section>`,

@@ -58,7 +58,7 @@ export default function page() {
       title: t('New contact'),
       save: async (text) => {
         const made = await call('POST', '/v1/contacts', { text });
-        notify(t('{name} is a contact now', { name: made.name }));
+        notify(t('{name} was added to contacts', { name: made.name }));
         go(`/contacts/${made.id}`);
       },
     });
@@ -97,14 +97,14 @@ export default function page() {
       <div class="toolbar">${search(t('Search contacts'), query('search'), (v) => set({ search: v }), t('Name, phone, e-mail'))}
         ${filterBar(tags, again)}
         ${choice(
-          t('Order'),
+          t('Sort by'),
           query('sort'),
           [
-            ['', t('Unsorted')],
+            ['', t('Default order')],
             ['name', t('Name')],
             ['-created_at', t('Newest first')],
             ['created_at', t('Oldest first')],
-            ['-updated_at', t('Changed last')],
+            ['-updated_at', t('Recently updated')],
           ],
           (v) => set({ sort: v }),
         )}
@@ -148,14 +148,14 @@ const none = (clear, add) =>
   Object.values(asked()).some(Boolean)
     ? empty({
         icon: 'search',
-        title: t('No contact fits'),
-        text: t('Try other words or another tag.'),
+        title: t('No matching contacts'),
+        text: t('Try a different search or different filters.'),
         action: html`<button type="button" onclick=${clear}>${t('Clear filters')}</button>`,
       })
     : empty({
         icon: 'contacts',
         title: t('No contacts yet'),
-        text: t('Who writes to you becomes a contact by itself. Others come from a CSV file, the API or this page.'),
+        text: t('People who message you become contacts automatically. Add others here, from a CSV file or through the API.'),
         action: can('contacts:write')
           ? html`<a class="button primary" href="/ui/import">${t('Import contacts')}</a><button type="button" onclick=${add}>${t('New contact')}</button>`
           : '',
@@ -185,7 +185,7 @@ function bulk({ selected, total, tags, done }) {
   /** @param {object} body @param {object | null} [undo] */
   const send = async (body, undo) => {
     const { contacts } = await post('/v1/contacts/bulk', body);
-    notify(t('Changed: {n} contacts', { n: contacts }), undo ? { undo: () => attempt(() => send(undo)) } : {});
+    notify(t('Applied to {n} contacts', { n: contacts }), undo ? { undo: () => attempt(() => send(undo)) } : {});
     await done();
   };
   /** Returns the change that undoes a tag, only for the contacts that it changes: others had it before, or not.
@@ -226,8 +226,8 @@ function bulk({ selected, total, tags, done }) {
   const drop = () =>
     ask({
       title: t('Delete {n} contacts?', { n: count() }),
-      text: html`<p>${all ? t('All that were found.') : names()}</p>
-        <p>${t('They are gone from segments too. Their conversations stay.')}</p>`,
+      text: html`<p>${all ? t('This includes all contacts that match the current filters.') : names()}</p>
+        <p>${t('The contacts are also removed from segments. Their conversations are retained.')}</p>`,
       action: t('Delete'),
       run: () => attempt(() => run({ delete: true })),
     });

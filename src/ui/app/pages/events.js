@@ -99,7 +99,7 @@ export default function page() {
   const aside = (/** @type {LiveEvent} */ e) => html`<aside class="side card" aria-label=${t('Event')}>
     <div class="card-head"><h2 tabindex="-1"><code>${e.type}</code></h2><button type="button" class="quiet icon-only"
       aria-label=${t('Close')} onclick=${() => pick(null)}>${icon('close')}</button></div>
-    <p class="muted">${time(e.timestamp, dateTime)} · ${t('number {n}', { n: e.sequence })}</p><p>${idText(e.id)}</p>
+    <p class="muted">${time(e.timestamp, dateTime)} · ${t('sequence {n}', { n: e.sequence })}</p><p>${idText(e.id)}</p>
     ${json(e, t('Event'))}
     ${can('webhooks:manage') ? html`<div class="row end"><button type="button" onclick=${() => replay(e)}>${t('Replay to endpoint')}
       </button></div>` : ''}</aside>`;
@@ -138,14 +138,14 @@ export default function page() {
     view: () => html`
       <div class="toolbar">${choice(t('Type'), query('type'),
         [['', t('All')], ...EVENT_TYPES.map((x) => /** @type {[string, string]} */ ([x, x]))], (v) => set({ type: v }))}
-        ${search(t('About'), query('about'), (v) => e164(v).then(() => set({ about: v })), t('A phone or an id'))}<span class="grow"></span>
+        ${search(t('About'), query('about'), (v) => e164(v).then(() => set({ about: v })), t('Phone or ID'))}<span class="grow"></span>
         ${downloadLink({ path: '/v1/events', query: () => ({ types: query('type'), about: e164Now(query('about')) }), name: 'events.jsonl', type: 'application/x-ndjson' })}</div>
       <div class=${state.open ? 'with-side' : ''}>
       <section aria-label=${t('Live')} onkeydown=${on((e) => e.key === 'Escape' && pick(null))}>
         ${freshRows(state.paused ? 0 : state.held.length, resume)}
         ${state.error ? problem(state.error, () => load()) : ''}${!state.loaded && !state.error ? skeleton() : ''}
         ${state.loaded && state.rows.length === 0 ? state.cursor ? searchOn({ loading: state.loading, loadMore: older }) : empty({ icon: 'events', title: t('No events'),
-          text: t('Everything that happens in a workspace is an entry here, in order and without gaps.'), call: { method: 'GET',
+          text: t('Every event in the workspace is recorded here, in order and without gaps.'), call: { method: 'GET',
           path: '/v1/events?limit=50' } }) : ''}
         ${
           state.rows.length
@@ -176,7 +176,7 @@ async function replay(event) {
   const send = () =>
     attempt(async () => {
       const answer = await post(`/v1/webhooks/${part(to)}/replay`, { event_id: event.id });
-      notify(t('Queued: {n}', { n: answer.queued }));
+      notify(t('Deliveries queued: {n}', { n: answer.queued }));
       close();
     });
   const close = overlay(() =>
@@ -192,7 +192,7 @@ async function replay(event) {
               to = v;
             },
           })
-        : html`<p>${t('There is no endpoint yet.')} <a href="/ui/webhooks" onclick=${() => close()}>${t('Webhooks')}</a></p>`,
+        : html`<p>${t('There are no endpoints yet.')} <a href="/ui/webhooks" onclick=${() => close()}>${t('Webhooks')}</a></p>`,
       {
         kind: 'small',
         actions: html`<button type="button" class="primary" ?disabled=${!to} onclick=${send}>${t('Replay')}</button>`,

@@ -38,7 +38,7 @@ export default function page() {
     const answer = await fetch('/openapi.json', { signal: signal ?? null });
     if (answer.status === 404)
       throw Object.assign(
-        new Error(t('The description of the interface is switched off on this server: [server] docs = false.')),
+        new Error(t('The API description is disabled on this server ([server] docs = false).')),
         { requestId: ' ' },
       );
     const api = await answer.json();
@@ -178,7 +178,7 @@ export default function page() {
       },
     });
     return all.length && !(now instanceof Error)
-      ? html`<div class="columns"><fieldset class="stack" aria-label=${t('Fields of the body')}>${bodyFields(all, now, change,
+      ? html`<div class="columns"><fieldset class="stack" aria-label=${t('Body fields')}>${bodyFields(all, now, change,
           new Set(op.params.map((p) => p.name)))}</fieldset>${raw}</div>`
       : raw;
   };
@@ -214,9 +214,9 @@ export default function page() {
               input: (v) => {
                 state.key = v;
               },
-              hint: t('Kept in this page’s memory only'),
+              hint: t('The key is kept only in this page’s memory.'),
             })
-          : html`<p class="muted">${t('Sign in to run it.')} <a href="/ui/sign-in?next=/explorer">${t('Sign in')}</a></p>`
+          : html`<p class="muted">${t('Sign in to run this operation.')} <a href="/ui/sign-in?next=/explorer">${t('Sign in')}</a></p>`
     }
     <div class="row"><button class="primary" ?disabled=${state.busy || (!session.me && !state.key)}>${icon('play')}${t('Run')}</button></div></form>`;
   /** @param {Operation} op */
@@ -248,7 +248,7 @@ export default function page() {
           ? html`<pre class="code" tabindex="0">${state.answer.body}</pre>` : json(state.answer.body, t('Answer'))}`
           : state.busy || state.error
             ? ''
-            : html`<p class="muted">${t('Run it, and the answer is here.')}</p>`
+            : html`<p class="muted">${t('Run the operation to see the response.')}</p>`
       }</section>
     ${state.history.length ? html`<section><h3>${t('History')}</h3><ol class="history" aria-label=${t('History')}>
       ${state.history.map((h) => html`<li><b class="method">${h.method}</b><code class="wrap">${h.path}</code>
@@ -272,7 +272,7 @@ export default function page() {
         setQuery({ find: v });
         refresh();
       })}${menu()}</div>
-      ${one() ? operation(/** @type {Operation} */ (one())) : id ? html`<p class="muted">${t('There is no such operation.')}</p>` : intro(doc.data)}</div>`,
+      ${one() ? operation(/** @type {Operation} */ (one())) : id ? html`<p class="muted">${t('This operation does not exist.')}</p>` : intro(doc.data)}</div>`,
       ),
   };
 }
@@ -285,7 +285,7 @@ const intro = (
   doc,
 ) => html`<div class="stack operation"><h2>${doc.info?.title ?? 'API'} <span class="muted">${doc.info?.version ?? ''}</span></h2>
   <p class="prose muted">${prose(doc.info?.description ?? '')}</p>
-  <p>${t('Choose an operation to see what it takes, call it as curl, JavaScript, Python or Rust, and run it here.')}</p>
+  <p>${t('Choose an operation to see its parameters, copy it as curl, JavaScript, Python or Rust, and run it here.')}</p>
   <p><a href="/openapi.json" download="openapi.json">${t('Download the OpenAPI description')}</a></p></div>`;
 
 /** @param {string} text @returns {unknown} */
@@ -293,6 +293,6 @@ function parse(text) {
   try {
     return read(text);
   } catch (error) {
-    return new Error(t('The body is not JSON: {why}', { why: /** @type {Error} */ (error).message }));
+    return new Error(t('The body is not valid JSON: {why}', { why: /** @type {Error} */ (error).message }));
   }
 }

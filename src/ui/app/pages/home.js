@@ -55,36 +55,36 @@ export default function page() {
     const all = [
       {
         key: 'key',
-        title: t('Make an API key'),
-        text: t('A program proves who it is with it.'),
+        title: t('Create an API key'),
+        text: t('Programs use it to authenticate.'),
         href: '/ui/keys',
         done: has['key'] ?? null,
       },
       {
         key: 'number',
         title: t('Connect a number'),
-        text: session.sandbox && has['number'] ? t('The sandbox has one already.') : t('Messages leave from it.'),
+        text: session.sandbox && has['number'] ? t('The sandbox already has a number.') : t('Messages are sent from this number.'),
         href: '/ui/settings/numbers',
         done: has['number'] ?? null,
       },
       {
         key: 'code',
-        title: t('Send the first code'),
-        text: session.sandbox ? t('Here to a phone of the sandbox.') : t('By the API.'),
+        title: t('Send your first code'),
+        text: session.sandbox ? t('Send it to a phone in the sandbox.') : t('Send it through the API.'),
         href: session.sandbox ? '/ui/phone' : '/ui/explorer/sendOtp',
         done: has['code'] ?? null,
       },
       {
         key: 'webhook',
         title: t('Receive events'),
-        text: t('An endpoint of yours is notified of what happens.'),
+        text: t('Postrider delivers events to your webhook endpoint.'),
         href: '/ui/webhooks',
         done: has['webhook'] ?? null,
       },
       {
         key: 'template',
-        title: t('Have a template'),
-        text: t('What may be sent to anybody.'),
+        title: t('Create a template'),
+        text: t('A template lets you message a customer first.'),
         href: '/ui/templates',
         done: templates.data ? templates.data.total > 0 : null,
       },
@@ -110,7 +110,7 @@ export default function page() {
     ${figure(t('Verified'), hour.text('verified'), hour.sum('codes') ? percent(hour.sum('verified') / hour.sum('codes')) : '–')}
     ${figure(t('Messages sent'), hour.text('messages'))}${figure(t('Failures'), hour.text('failed'))}`;
   const today = () => html`${can('analytics:read') ? figure(t('Codes sent'), number(codes.data?.totals.sent), t('today')) : ''}
-    ${can('broadcasts:read') ? figure(t('Broadcasts'), html`<a href="/ui/broadcasts">${number(sends.data?.data.filter((/** @type {any} */ b) => b.status === 'sending').length)}</a>`, t('being sent')) : ''}`;
+    ${can('broadcasts:read') ? figure(t('Broadcasts'), html`<a href="/ui/broadcasts">${number(sends.data?.data.filter((/** @type {any} */ b) => b.status === 'sending').length)}</a>`, t('in progress')) : ''}`;
   const hourView = () => html`<section aria-label=${t('Last hour')} class="home-hour"><h2>${without() ? t('Now') : t('Last hour')}</h2>
     ${hour.events.error ? problem(hour.events.error, () => hour.events.load(signal)) : ''}<dl class="figures">
     ${without() ? today() : lately()}
@@ -123,28 +123,28 @@ export default function page() {
     if (!w) return [];
     const all = [];
     if (w.numbers === 0)
-      all.push({ key: 'number', text: t('No number is connected: nothing can be sent.'), href: can('numbers:manage') ? '/ui/settings/numbers' : null });
+      all.push({ key: 'number', text: t('No number is connected, so nothing can be sent.'), href: can('numbers:manage') ? '/ui/settings/numbers' : null });
     if (!w.credits && Object.values(w.prices).some(Boolean))
-      all.push({ key: 'credits', text: t('No credits are left. An operator adds some.'), href: can('operator') ? '/ui/operator' : null });
+      all.push({ key: 'credits', text: t('No credits left. An operator can add more.'), href: can('operator') ? '/ui/operator' : null });
     const approved = (known?.data ?? []).filter((/** @type {any} */ x) => x.status === 'approved');
     // Templates on a later page are not known.
     if (!known || known.total > known.data.length) return all;
     const { name, language } = w.otp_template;
     if (!approved.some((/** @type {any} */ x) => x.name === name && x.language === language))
-      all.push({ key: 'code', text: t('The template of codes, {name}, is not approved: no code can be sent.', { name }), href: '/ui/templates' });
+      all.push({ key: 'code', text: t('The code template {name} is not approved, so codes cannot be sent.', { name }), href: '/ui/templates' });
     if (!approved.some((/** @type {any} */ x) => x.category !== 'authentication'))
-      all.push({ key: 'template', text: t('No template is approved: nobody can be written to first.'), href: '/ui/templates' });
+      all.push({ key: 'template', text: t('No utility or marketing template is approved, so you can only reply to customers.'), href: '/ui/templates' });
     return all;
   };
   /** @param {string} key @param {unknown} sign @param {{text: string, href: string | null}} p */
   const line = (key, sign, p) => html`<li key=${key}>${sign} ${p.href ? html`<a href=${p.href}>${p.text}</a>` : html`<span>${p.text}</span>`}</li>`;
   const wrong = () => {
     const lacks = missing();
-    return html`<section class="card" aria-label=${t('What is wrong now')}><h2>${t('What is wrong now')}</h2>${
+    return html`<section class="card" aria-label=${t('Current problems')}><h2>${t('Current problems')}</h2>${
       problems.size || lacks.length
         ? html`<ul class="stack tight wrong">${[...problems].map(([key, p]) => line(key, label('bad', 'warning', t('Problem')), p))}
           ${lacks.map((p) => line(p.key, label('warning', 'warning', t('Missing')), p))}</ul>`
-        : html`<p class="row">${label('good', 'check', t('Nothing'))}<span class="muted">${t('Numbers send, storage takes work.')}</span></p>`
+        : html`<p class="row">${label('good', 'check', t('No problems'))}<span class="muted">${t('Numbers and storage are operational.')}</span></p>`
     }</section>`;
   };
   return {

@@ -63,10 +63,10 @@ export default function page() {
       })}>
     ${icon('upload')}<label for="csv-file">${t('CSV file')}</label>
     <input id="csv-file" type="file" accept=".csv,text/csv,text/plain" onchange=${on((e) => choose(e.target.files[0]))}>
-    <p class="hint">${t('Or drop it here. The first line names the columns; UTF-8, UTF-16 and Latin-1 are read, with commas, semicolons or tabs.')}</p></div>`;
+    <p class="hint">${t('Or drop a file here. The first row must contain the column names. Use UTF-8, UTF-16 or Latin-1, and separate columns with commas, semicolons or tabs.')}</p></div>`;
 
   /** @param {Import} r */
-  const mapping = (r) => html`<section class="card stack"><h2>${t('What the columns mean')}</h2>
+  const mapping = (r) => html`<section class="card stack"><h2>${t('Map columns')}</h2>
     <div class="columns mapping">${r.head.map(
       (column, i) =>
         html`<div key=${i}>${select({
@@ -81,11 +81,11 @@ export default function page() {
         })}</div>`,
     )}</div>
     ${r.meanings.includes('phone') ? select({
-      label: t('Country of phones without +'),
+      label: t('Country for local numbers'),
       value: r.country,
       disabled: r.done > 0,
-      options: countryOptions(t('None: refuse them')),
-      hint: t('Spaces and signs are taken out of phones, and 00 becomes +.'),
+      options: countryOptions(t('None (refuse these rows)')),
+      hint: t('Applies to phone numbers without +. Spaces and punctuation are removed, and 00 becomes +.'),
       change: (v) => {
         r.country = v;
         r.checked = null;
@@ -93,7 +93,7 @@ export default function page() {
       },
     }) : ''}
     ${select({
-      label: t('A contact with the same phone'),
+      label: t('Duplicate phone numbers'),
       value: r.conflict,
       disabled: r.done > 0,
       change: (v) => {
@@ -102,15 +102,15 @@ export default function page() {
       },
       options: [
         ['refuse', t('Refuse the row')],
-        ['skip', t('Keep what is there')],
-        ['update', t('Update it')],
+        ['skip', t('Keep existing contact')],
+        ['update', t('Update existing contact')],
       ],
     })}
-    <h3>${t('Sample')}</h3>${sample(r)}
+    <h3>${t('Preview')}</h3>${sample(r)}
     <div class="row">${button(t('Check'), () => r.check(), { disabled: r.state !== 'ready' || !r.meanings.includes('name'), busy: r.checking })}
       ${button(t('Import'), () => r.run(), { kind: 'primary', disabled: r.state !== 'ready' || !r.meanings.includes('name') || r.rows === 0 })}
       <span class="muted">${r.state === 'read' ? t('Reading…') : t('{n} rows', { n: r.rows })}${r.meanings.includes('name') ? ''
-        : html` · <span class="error" role="alert">${t('One column must be the name.')}</span>`}</span></div>
+        : html` · <span class="error" role="alert">${t('Map one column to Name.')}</span>`}</span></div>
     <p role="status" aria-label=${t('Check')}>${found(r)}</p></section>`;
 
   /** Returns the result of the check, in words. @param {Import} r */
@@ -119,13 +119,13 @@ export default function page() {
     if (!r.checked) return '';
     return r.checked.length
       ? label('warning', 'warning', t('{n} rows would be refused', { n: r.checked.length }))
-      : label('good', 'check', t('No row would be refused'));
+      : label('good', 'check', t('No rows would be refused'));
   };
 
   /** @param {Import} r */
   const sample = (r) =>
     table({
-      label: t('Sample'),
+      label: t('Preview'),
       rows: r.sample,
       key: (row) => String(row.line),
       columns: [
@@ -157,7 +157,7 @@ export default function page() {
           cell: (row) => {
             const { contact, wrong: unread } = toContact(row.cells, r.how);
             const wrong = unread ?? fault(contact);
-            return wrong ? html`<span class="error">${wrong.column} ${inWords(wrong.reason)}</span>` : t('Good');
+            return wrong ? html`<span class="error">${wrong.column} ${inWords(wrong.reason)}</span>` : t('No issues');
           },
         },
       ],
@@ -173,10 +173,10 @@ export default function page() {
     ${r.error && !r.error.paused ? problem(r.error, () => r.run()) : ''}
     <div class="row">${button(t('Pause'), () => r.pause(), { disabled: r.state !== 'running' })}${button(t('Resume'),
       () => r.run(), { disabled: !['paused', 'failed'].includes(r.state), kind: r.state === 'paused' ? 'primary' : '' })}
-      <span class="muted">${r.waiting ? t('The server asks to wait…') : r.state === 'done' ? t('Done') : r.state === 'paused'
-        ? t('It goes on where it was, also after a reload with the same file.') : ''}</span>
-      <span class="grow"></span>${r.state === 'done' ? html`<a class="button primary" href="/ui/contacts">${t('See the contacts')}
-        </a>${button(t('Import it again'), again, { kind: 'quiet' })}` : ''}</div></section>`;
+      <span class="muted">${r.waiting ? t('Waiting for the server…') : r.state === 'done' ? t('Done') : r.state === 'paused'
+        ? t('The import resumes where it stopped, even if you reload the page and choose the same file again.') : ''}</span>
+      <span class="grow"></span>${r.state === 'done' ? html`<a class="button primary" href="/ui/contacts">${t('View contacts')}
+        </a>${button(t('Import again'), again, { kind: 'quiet' })}` : ''}</div></section>`;
 
   return {
     title: 'Import contacts',
@@ -199,15 +199,15 @@ export default function page() {
 }
 
 /** Phones that are sent in another form than in the file. @param {import('../import/rows.js').Rewritten[]} rows @param {number} count of them all */
-const rewrittenView = (rows, count) => html`<section class="section"><h2>${t('Phones in another form')}</h2>
+const rewrittenView = (rows, count) => html`<section class="section"><h2>${t('Reformatted phone numbers')}</h2>
   ${table({
-    label: t('Phones in another form'),
+    label: t('Reformatted phone numbers'),
     rows,
     key: (r) => String(r.row),
     columns: [
       { name: t('Row'), kind: 'num', cell: (r) => number(r.row) },
       { name: t('In the file'), cell: (r) => html`<bdi dir="ltr">${r.written}</bdi>` },
-      { name: t('Sent as'), cell: (r) => html`<bdi dir="ltr">${r.sent}</bdi>` },
+      { name: t('Imported as'), cell: (r) => html`<bdi dir="ltr">${r.sent}</bdi>` },
     ],
   })}
   ${count > rows.length ? html`<p class="hint foot">${t('{shown} of {n}', { shown: rows.length, n: count })}</p>` : ''}</section>`;
@@ -233,7 +233,7 @@ const refusedView = (name, head, refused) => html`<section class="section">
       e.preventDefault();
       download(`refused-${name}`, ['\ufeff', refusedCsv(head, refused)], 'text/csv');
     })}>${t('Download refused rows')}</a></div>
-  <p class="muted">${t('Mend them in the download and import it; its first four columns are ignored.')}</p>
+  <p class="muted">${t('Fix the rows in the downloaded file, then import that file. Its first four columns are ignored.')}</p>
   ${table({
     label: t('Refused rows'),
     rows: refused.slice(0, SHOWN),
@@ -245,4 +245,4 @@ const refusedView = (name, head, refused) => html`<section class="section">
       { name: t('Reason'), cell: (r) => r.reason },
     ],
   })}
-  ${refused.length > SHOWN ? html`<p class="hint foot">${t('The first {n} are shown; the download has all.', { n: SHOWN })}</p>` : ''}</section>`;
+  ${refused.length > SHOWN ? html`<p class="hint foot">${t('Showing the first {n}. The download includes everything.', { n: SHOWN })}</p>` : ''}</section>`;

@@ -153,7 +153,7 @@ export default function page() {
     const d = event.data ?? {};
     if (event.type === 'conversation.typing') {
       if (d.conversation_id === id && d.user?.id !== session.me?.principal.id)
-        typing = { name: d.user?.name ?? d.name ?? t('Somebody'), at: Date.now() };
+        typing = { name: d.user?.name ?? d.name ?? t('Someone'), at: Date.now() };
       return;
     }
     if (event.type === 'conversation.noted') return d.conversation_id === id ? written.load() : undefined;
@@ -192,7 +192,7 @@ export default function page() {
       onclick=${() => toggle(!aside)}>${icon('person')}</button></header>`;
 
   const others = () =>
-    typing && Date.now() - typing.at < 10_000 ? t('{name} is answering', { name: typing.name }) : '';
+    typing && Date.now() - typing.at < 10_000 ? t('{name} is replying', { name: typing.name }) : '';
   const conversation = () => html`<section class="conversation" aria-label=${t('Conversation')}>
     ${one.data ? toolbar(one.data) : ''}
     ${threadLog(thread, waiting)}
@@ -250,8 +250,8 @@ export default function page() {
               title: t('No conversations'),
               text:
                 query('search') || query('show') || query('status')
-                  ? t('None fits what you look for.')
-                  : t('A customer who writes to you shows here at once.'),
+                  ? t('No conversations match your search or filters.')
+                  : t('New conversations appear here as soon as a customer writes to you.'),
               action:
                 session.sandbox && !query('search')
                   ? html`<a class="button" href="/ui/phone">${t('Write as a customer')}</a>`

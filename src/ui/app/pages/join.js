@@ -23,7 +23,7 @@ export default function page() {
       history.replaceState(history.state, '', location.pathname);
     },
     view: () => html`<div class="sign-in card">
-      ${state.invite ? '' : html`<p class="error block" role="alert">${t('This address has no invite. Ask for a new link.')}</p>`}
+      ${state.invite ? '' : html`<p class="error block" role="alert">${t('This link does not contain an invite. Ask for a new link.')}</p>`}
       <form class="stack" onsubmit=${submit(join)}>
         ${bound(state, 'name', { label: t('Name'), autocomplete: 'name', required: true })}
         ${password(state, 'password', { autocomplete: 'new-password', required: true })}

@@ -34,7 +34,7 @@ export default function page() {
         body: { ...(state.current ? { current: state.current } : {}), new: state.next },
       });
       Object.assign(state, { current: '', next: '' });
-      notify(t('The password is changed, and your other sessions have ended'));
+      notify(t('Password changed and other sessions ended'));
       await sessions.load(signal);
     } catch (error) {
       state.error = error;
@@ -60,11 +60,11 @@ export default function page() {
           t('Authenticator'),
           () => close(),
           step.recovery.length
-            ? html`<p>${t('Keep these recovery codes. Each signs you in once, without the authenticator.')}</p><pre class="code"
+            ? html`<p>${t('Save these recovery codes. Each one works once in place of an authenticator code.')}</p><pre class="code"
               tabindex="0">${step.recovery.join('\n')}</pre>
         <div class="row end">${copyButton(step.recovery.join('\n'))}<button type="button" class="primary" onclick=${() => close()}>${t('Done')}</button></div>`
             : html`<form class="stack" onsubmit=${submit(confirm)}><p>
-              ${t('Add this secret to your authenticator, then enter the six digits that it shows.')}</p>
+              ${t('Add this secret to your authenticator app, then enter the six-digit code it shows.')}</p>
         ${field({ label: t('Secret'), value: made.secret, readonly: true, mono: true, dir: 'ltr' })}
         ${field({
           label: t('Authenticator code'),
@@ -77,7 +77,7 @@ export default function page() {
           focus: true,
           error: errorFor(step.error, 'code'),
         })}
-        ${formError(step.error, ['code'])}<div class="row end">${copyButton(made.uri, t('Copy address'))}<button class="primary">${t('Switch on')}</button></div></form>`,
+        ${formError(step.error, ['code'])}<div class="row end">${copyButton(made.uri, t('Copy setup link'))}<button class="primary">${t('Turn on')}</button></div></form>`,
           { kind: 'small' },
         ),
       );
@@ -85,7 +85,7 @@ export default function page() {
   const without = () =>
     attempt(async () => {
       await call('DELETE', '/ui/api/totp', { quiet: true });
-      notify(t('The authenticator is switched off'));
+      notify(t('Authenticator turned off'));
     });
   /** @param {string} name @param {string} value */
   const keep = (name, value) => {
@@ -93,10 +93,10 @@ export default function page() {
     const data = document.documentElement.dataset;
     if (name === 'theme' || name === 'rows') value ? (data[name] = value) : delete data[name];
   };
-  const looks = () => html`<section class="card stack"><h2>${t('Look and language')}</h2>
+  const looks = () => html`<section class="card stack"><h2>${t('Appearance and language')}</h2>
     ${select({
       label: t('Language'),
-      value: language,
+      value: language(),
       options: Object.entries(LANGUAGES),
       change: async (v) => {
         keep('language', v);
@@ -108,7 +108,7 @@ export default function page() {
       t('Theme'),
       localStorage.getItem('theme') ?? '',
       [
-        ['', t('As the system')],
+        ['', t('System default')],
         ['light', t('Light')],
         ['dark', t('Dark')],
       ],
@@ -125,7 +125,7 @@ export default function page() {
       (v) => keep('rows', v),
       { shown: true },
     )}
-    ${checkbox(t('Single-key shortcuts'), singleKeys(), (on) => keep('single-keys', on ? '' : 'off'), t('such as j, k, r; ? shows them'))}</section>`;
+    ${checkbox(t('Single-key shortcuts'), singleKeys(), (on) => keep('single-keys', on ? '' : 'off'), t('For example j, k and r. Press ? to see them all.'))}</section>`;
   const security =
     () => html`<section class="card stack"><h2>${t('Password')}</h2><form class="stack" onsubmit=${submit(password)}>
       <input class="sr" type="text" autocomplete="username" .value=${session.me?.principal.email ?? ''} aria-hidden="true" tabindex="-1" readonly>
@@ -137,7 +137,7 @@ export default function page() {
           state.current = v;
         },
         autocomplete: 'current-password',
-        hint: t('Empty, if you have none yet'),
+        hint: t('Leave empty if you have no password yet.'),
         error: errorFor(state.error, 'current'),
       })}
       ${field({
@@ -149,20 +149,20 @@ export default function page() {
         },
         autocomplete: 'new-password',
         required: true,
-        hint: t('12 characters or more; a few words are good'),
+        hint: t('Use at least 12 characters. A few random words work well.'),
         error: errorFor(state.error, 'new'),
       })}
       ${formError(state.error, ['current', 'new'])}<div class="row"><button ?disabled=${state.busy || !state.next}>${t('Change password')}</button></div></form></section>
-    <section class="card stack"><h2>${t('Authenticator')}</h2><p class="muted">${t('A second proof at sign-in: six digits of an app on your phone.')}</p><div
-      class="row">${button(t('Set up'), authenticator)}${button(t('Switch off'), without, { kind: 'quiet' })}</div></section>`;
+    <section class="card stack"><h2>${t('Authenticator')}</h2><p class="muted">${t('Sign in with a six-digit code from an authenticator app as a second step.')}</p><div
+      class="row">${button(t('Set up'), authenticator)}${button(t('Turn off'), without, { kind: 'quiet' })}</div></section>`;
   /** @param {any} s @returns {[string, unknown][]} */
   const known = (s) => [
     [t('Browser'), s.user_agent],
     [t('Address'), s.address],
     [t('Signed in'), time(s.created_at, dateTime)],
     [t('Last seen'), time(s.seen_at, dateTime)],
-    [t('Ends'), time(s.ends_at, dateTime)],
-    [t('Id'), idText(s.id)],
+    [t('Expires'), time(s.ends_at, dateTime)],
+    [t('ID'), idText(s.id)],
   ];
   return {
     title: 'My account',
@@ -173,7 +173,7 @@ export default function page() {
     },
     view: () => html`<p class="lead-line">${session.me?.principal.name} <span class="muted">${session.me?.principal.email === session.me?.principal.name ? '' : session.me?.principal.email}</span></p>
       <div class="columns">${looks()}<div class="stack">${security()}</div></div>
-      <section class="section"><div class="card-head"><h2>${t('Where you are signed in')}</h2>${button(t('End all others'), () => end(''))}</div>
+      <section class="section"><div class="card-head"><h2>${t('Active sessions')}</h2>${button(t('End other sessions'), () => end(''))}</div>
       ${shown(sessions, () =>
         beside({ label: t('Session'), rows: sessions.data.data, key: (/** @type {any} */ s) => s.id, facts: known,
           title: (s) => browser(s.user_agent) }, (chosen) => table({
@@ -184,7 +184,7 @@ export default function page() {
           columns: [
             {
               name: t('Browser'),
-              cell: (s) => html`${browser(s.user_agent)} ${s.current ? label('good', 'check', t('This one')) : ''}`,
+              cell: (s) => html`${browser(s.user_agent)} ${s.current ? label('good', 'check', t('This session')) : ''}`,
             },
             { name: t('Address'), cell: (s) => html`<code>${s.address}</code>` },
             { name: t('Signed in'), cell: (s) => time(s.created_at, dateTime) },

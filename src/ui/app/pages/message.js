@@ -11,13 +11,13 @@ import { eventsAbout, timelineOf } from '../parts/timeline.js';
 
 /** The meanings of the channel's errors, in words. @type {Record<string, string>} */
 const MEANINGS = {
-  131026: 'The phone cannot receive this: it may not use the app, or it has an old version of it.',
-  131047: 'More than 24 hours have passed since the customer wrote. Send a template.',
-  131051: 'The channel does not take this kind of message.',
-  131049: 'The channel held it back: this person got many marketing messages.',
-  131050: 'This person has stopped marketing messages from you.',
-  130472: 'This person takes part in an experiment of the channel and gets no marketing messages.',
-  190: 'The access token is not valid any more. Replace the token of the number.',
+  131026: 'This phone cannot receive the message. It may not have the app, or the app may be outdated.',
+  131047: 'More than 24 hours have passed since the customer last wrote. Send a template instead.',
+  131051: 'The channel does not support this message type.',
+  131049: 'The channel did not deliver this message because the recipient has received many marketing messages.',
+  131050: 'The recipient has turned off marketing messages from you in the app.',
+  130472: 'The recipient is part of a channel experiment and receives no marketing messages.',
+  190: 'The access token is no longer valid. Replace the number’s token.',
 };
 
 /** @returns {import('../lib/types.js').Page} */
@@ -39,18 +39,18 @@ export default function page() {
     <section class="card">${facts([
       [t('Status'), badge(m.status)],
       [t('To'), html`<span dir="ltr">${m.to ?? m.recipient}</span>`],
-      [t('Kind'), words(m.type)],
+      [t('Type'), words(m.type)],
       [t('Template'), m.template ? html`<code>${m.template.name}</code> ${m.template.language}` : null],
       [t('Broadcast'), m.broadcast_id ? html`<a href=${`/ui/broadcasts/${m.broadcast_id}`}>${m.broadcast_id}</a>` : null],
       [t('Reference'), m.reference],
       [t('Price'), t('{n} credits', { n: m.price })],
-      [t('Made'), time(m.created_at, dateTime)],
+      [t('Created'), time(m.created_at, dateTime)],
       [t('Sent'), m.sent_at ? time(m.sent_at, dateTime) : null],
       [t('Delivered'), m.delivered_at ? time(m.delivered_at, dateTime) : null],
       [t('Read'), m.read_at ? time(m.read_at, dateTime) : null],
       [t('Failed'), m.failed_at ? time(m.failed_at, dateTime) : null],
       [t('Number'), idText(m.number_id)],
-      [t('Id'), idText(m.message_id)],
+      [t('ID'), idText(m.message_id)],
     ])}</section>`;
   return {
     title: () =>

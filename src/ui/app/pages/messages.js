@@ -44,7 +44,7 @@ export default function page() {
     view: () => html`
       <div class="toolbar">${search(t('Phone'), filter.values.to, (v) => e164(v).then(() => filter.set('to', v)))}
         ${choice(t('Status'), filter.values.status, [['', t('All')], ...STATUSES.map(option)], (v) => filter.set('status', v))}
-        ${choice(t('Kind'), filter.values.type, [['', t('All')], ...KINDS.map(option)], (v) => filter.set('type', v))}
+        ${choice(t('Type'), filter.values.type, [['', t('All')], ...KINDS.map(option)], (v) => filter.set('type', v))}
         ${choice(t('Template'), filter.values.template, [['', t('All')], ...names(templates.data?.data ?? [])], (v) => filter.set('template', v))}
         ${search(t('Reference'), filter.values.reference, (v) => filter.set('reference', v))}</div>
       ${shown(
@@ -58,7 +58,7 @@ export default function page() {
             columns: [
               { name: t('Time'), cell: (m) => time(m.created_at) },
               { name: t('To'), cell: (m) => html`<span dir="ltr">${m.to ?? m.recipient ?? '–'}</span>` },
-              { name: t('Kind'), cell: (m) => words(m.type) },
+              { name: t('Type'), cell: (m) => words(m.type) },
               {
                 name: t('Template'),
                 cell: (m) =>
@@ -73,15 +73,15 @@ export default function page() {
           filter.used
             ? empty({
                 icon: 'search',
-                title: t('No message fits'),
-                text: t('Try another phone, status or template.'),
+                title: t('No matching messages'),
+                text: t('Try different filters.'),
                 action: html`<button type="button" onclick=${() => filter.clear()}>${t('Clear filters')}</button>`,
               })
             : empty({
                 icon: 'message',
                 title: t('No messages yet'),
                 text: t(
-                  'Single messages that were sent by the API or the inbox are listed here with what became of them.',
+                  'Individual messages sent from the API or the inbox appear here with their delivery status.',
                 ),
                 call: {
                   method: 'POST',

@@ -41,7 +41,7 @@ export default function page() {
     const save = () =>
       sending(state, async () => {
         await patch(path, { token: state.token.trim() });
-        notify(t('The token is replaced'));
+        notify(t('Token replaced'));
         close();
         await load();
       });
@@ -49,7 +49,7 @@ export default function page() {
       dialog(
         t('Replace token'),
         () => close(),
-        html`<form class="stack" onsubmit=${submit(save)}><p class="muted">${t('What waits is sent with the new token at once.')}</p>
+        html`<form class="stack" onsubmit=${submit(save)}><p class="muted">${t('Queued messages are sent with the new token immediately.')}</p>
       ${bound(state, 'token', { label: t('New token'), type: 'password', required: true, focus: true })}${formError(state.error, ['token'])}
       <div class="row end"><button class="primary" ?disabled=${state.busy || !state.token.trim()}>${t('Replace token')}</button></div></form>`,
         { kind: 'small' },
@@ -81,10 +81,10 @@ export default function page() {
     b.daily_recipients === null
       ? number(b.used)
       : b.used >= b.daily_recipients && b.frees_at
-        ? tv('{done} of {total}, next place {time}', { done: number(b.used), total: number(b.daily_recipients), time: time(b.frees_at) })
+        ? tv('{done} of {total}, next slot {time}', { done: number(b.used), total: number(b.daily_recipients), time: time(b.frees_at) })
         : t('{done} of {total}', { done: b.used, total: b.daily_recipients });
   return {
-    title: () => (one.data ? (one.data.phone ?? t('Number of {kind}', { kind: one.data.kind })) : t('Number')),
+    title: () => (one.data ? (one.data.phone ?? t('Number ({kind})', { kind: one.data.kind })) : t('Number')),
     open(params, s) {
       signal = s;
       const number = `/numbers/${part(params['id'] ?? '')}`;
@@ -105,12 +105,12 @@ export default function page() {
           ${badge(n.state ?? (n.trouble ? 'stopped' : 'open'))}${(n.reason ?? n.trouble) ? html`<span>${n.reason ?? n.trouble}</span>` : ''}${n.since ? html`<span
           class="muted">${tv('since {time}', { time: time(n.since, dateTime) })}</span>` : ''}</p></section>
         ${numberProblems(n)}<div class="columns">${n.lanes ? lanes(n) : ''}<section class="card">${facts([
-          [t('Rate'), rate ? t('{n} a second', { n: rate }) : t('As fast as the channel takes them')],
-          [t('Sent in the last minute'), number(n.sent_last_minute)],
-          [t('On their way'), number(n.in_flight)],
-          [t('New people in 24 hours'), n.budget ? used(n.budget) : null],
+          [t('Rate'), rate ? t('{n} per second', { n: rate }) : t('As fast as the channel allows')],
+          [t('Sent, last minute'), number(n.sent_last_minute)],
+          [t('In flight'), number(n.in_flight)],
+          [t('New recipients, 24 h'), n.budget ? used(n.budget) : null],
           [t('Quality'), n.quality === 'unknown' ? null : quality(n.quality)],
-          [t('Shown name'), n.name_status ? words(n.name_status) : null],
+          [t('Display name'), n.name_status ? words(n.name_status) : null],
           [t('Throughput'), n.throughput ? words(n.throughput) : null],
           [t('In the pool'), n.pool ? t('Yes') : t('No')],
           [t('Portfolio'), n.portfolio_id ? html`<code class="wrap">${n.portfolio_id}</code>` : null],
@@ -119,7 +119,7 @@ export default function page() {
             !n.breaker
               ? null
               : n.breaker.open
-              ? n.breaker.next_try_at ? tv('open, next try {time}', { time: time(n.breaker.next_try_at) }) : t('open')
+              ? n.breaker.next_try_at ? tv('open, next attempt {time}', { time: time(n.breaker.next_try_at) }) : t('open')
               : t('closed'),
           ],
           [
@@ -127,9 +127,9 @@ export default function page() {
             n.last_error ? html`${n.last_error.code ?? ''} ${n.last_error.message} ${time(n.last_error.at)}` : null,
           ],
           [t('Last callback'), n.last_callback_at ? time(n.last_callback_at) : null],
-          [t('Kind'), words(n.kind)],
+          [t('Type'), words(n.kind)],
           [t('Callback'), n.callback_path ? html`<code class="wrap">${n.callback_path}</code>` : null],
-          [t('Id'), idText(n.id)],
+          [t('ID'), idText(n.id)],
         ])}</section></div></div>`;
       }),
   };

@@ -78,11 +78,11 @@ function systemTab() {
         <section class="card">${facts([
           [t('Version'), s.version],
           [t('Started'), time(s.started_at, dateTime)],
-          [t('Engine’s clock'), time(s.now, dateTime)],
+          [t('Engine clock'), time(s.now, dateTime)],
           [t('Ahead of real time'), s.offset_seconds ? duration(s.offset_seconds) : t('No')],
         ])}</section>
         ${table({
-          label: t('Settings in force'),
+          label: t('Effective settings'),
           rows: Object.entries(s.settings ?? {}),
           key: ([k]) => k,
           columns: [
@@ -115,12 +115,12 @@ function changes(a) {
 /** @param {import('../lib/types.js').Audit} a @returns {[string, unknown][]} */
 const known = (a) => [
   [t('Time'), time(a.at, dateTime)],
-  [t('Who'), a.actor ? (a.actor.name ?? a.actor.id) : a.damage],
-  [t('Kind'), a.actor ? words(a.actor.kind) : null],
+  [t('Actor'), a.actor ? (a.actor.name ?? a.actor.id) : a.damage],
+  [t('Type'), a.actor ? words(a.actor.kind) : null],
   [t('Workspace'), a.workspace],
-  [t('What'), a.target ? html`<code class="wrap">${a.target}</code>` : null],
+  [t('Target'), a.target ? html`<code class="wrap">${a.target}</code>` : null],
   [t('Address'), a.address],
-  [t('Request id'), a.request_id ? idText(a.request_id) : null],
+  [t('Request ID'), a.request_id ? idText(a.request_id) : null],
 ];
 
 function auditTab() {
@@ -156,7 +156,7 @@ function auditTab() {
             columns: [
               { name: t('Time'), kind: 'tight', cell: (a) => time(a.at) },
               {
-                name: t('Who'),
+                name: t('Actor'),
                 cell: (a) =>
                   a.actor
                     ? html`<span class="nowrap-text">${a.actor.name ?? a.actor.id ?? ''} <span class="muted">${words(a.actor.kind)}</span></span>`
@@ -164,7 +164,7 @@ function auditTab() {
               },
               { name: t('Action'), kind: 'tight', cell: (a) => html`<code>${a.action}</code>` },
               { name: t('Workspace'), cell: (a) => a.workspace ?? '–' },
-              { name: t('What'), cell: (a) => html`<code class="clip" title=${a.target ?? ''}>${a.target ?? '–'}</code>` },
+              { name: t('Target'), cell: (a) => html`<code class="clip" title=${a.target ?? ''}>${a.target ?? '–'}</code>` },
               { name: t('Address'), kind: 'tight', cell: (a) => a.address ?? '–' },
               {
                 name: t('Changes'),
@@ -175,8 +175,8 @@ function auditTab() {
         () =>
           empty({
             icon: 'operator',
-            title: t('Nothing is recorded'),
-            text: t('Each change by an administrator is recorded here in the commit of the change.'),
+            title: t('No audit records'),
+            text: t('Every administrative change is recorded here, in the same commit as the change itself.'),
           }),
       )}`,
   };

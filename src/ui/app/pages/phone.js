@@ -136,7 +136,7 @@ export default function page() {
       });
       state.verification = answer.verified
         ? t('Verified')
-        : t('Wrong code, {n} tries left', { n: answer.attempts_remaining ?? 0 });
+        : t('Wrong code, {n} attempts left', { n: answer.attempts_remaining ?? 0 });
     } catch (error) {
       const { code, message } = /** @type {any} */ (error);
       state.verification = REFUSALS[code] ? t(REFUSALS[code] ?? '') : String(message);
@@ -189,7 +189,7 @@ export default function page() {
         return;
       }
       await run({ method: 'POST', path: '/v1/sandbox/outcomes', body: { to: state.phone, outcome, times: 1 } });
-      notify(t('The next message to {phone}: {outcome}', { phone: state.phone, outcome: words(outcome) }));
+      notify(t('Next message to {phone}: {outcome}', { phone: state.phone, outcome: words(outcome) }));
     });
 
   /** @param {string} value */
@@ -284,7 +284,7 @@ export default function page() {
       })}
       <div class="stack">${codeCard()}
         <section class="card" aria-label=${t('API call')}><h2>${t('API call')}</h2>
-          ${state.last ? curl(state.last) : html`<p class="muted">${t('What you do here is shown as curl, with $POSTRIDER_API_KEY.')}</p>`}</section>
+          ${state.last ? curl(state.last) : html`<p class="muted">${t('Your actions on this page appear here as curl commands that use $POSTRIDER_API_KEY.')}</p>`}</section>
         ${pretend({ outcome: state.outcome, auto: state.auto, script, deliver, move })}
         <section class="card" aria-label=${t('Live')}><div class="card-head"><h2>${t('Live')}</h2>${can('events:read') ? html`<a
           href="/ui/events">${t('All events')}</a>` : ''}</div>${feed.view()}</section>

@@ -43,10 +43,10 @@ export default function page() {
     [t('Time'), time(r.at, dateTime)],
     [t('Status'), badge(r.status < 400 ? 'ok' : 'failed', String(r.status))],
     [t('Latency'), t('{n} ms', { n: Math.round(r.ms) })],
-    [t('Who'), r.principal?.name],
-    [t('Kind'), r.principal ? words(r.principal.kind) : null],
-    [t('Id'), r.principal?.id ? idText(r.principal.id) : null],
-    [t('Request id'), idText(r.request_id)],
+    [t('Actor'), r.principal?.name],
+    [t('Type'), r.principal ? words(r.principal.kind) : null],
+    [t('ID'), r.principal?.id ? idText(r.principal.id) : null],
+    [t('Request ID'), idText(r.request_id)],
   ];
   return {
     title: 'Requests',
@@ -88,18 +88,18 @@ export default function page() {
               { name: t('Status'), cell: (r) => badge(r.status < 400 ? 'ok' : 'failed', String(r.status)) },
               { name: 'ms', kind: 'num', cell: (r) => number(Math.round(r.ms)) },
               { name: t('Key'), cell: (r) => html`<span class="clip" title=${r.principal?.name ?? ''}>${r.principal?.name ?? '–'}</span>` },
-              { name: t('Request id'), kind: 'tight', cell: (r) => idText(r.request_id) },
+              { name: t('Request ID'), kind: 'tight', cell: (r) => idText(r.request_id) },
             ],
           })}${
             query('request')
-              ? html`<p class="row">${some().length ? '' : t('It is not among the requests that are kept.')}${button(t('Show all'), all)}</p>`
+              ? html`<p class="row">${some().length ? '' : t('This request was not found. Only the newest 1,000 are retained.')}${button(t('Show all'), all)}</p>`
               : moreButton(rows)
           }`),
         () =>
           empty({
             icon: 'requests',
             title: t('No requests'),
-            text: t('The newest thousand calls of the interface are kept in memory, with their answers’ status.'),
+            text: t('The newest 1,000 API requests are retained in memory, with the status of each response.'),
             call: { method: 'GET', path: '/v1/me' },
           }),
       )}`,

@@ -33,7 +33,7 @@ export default function page() {
   const drop = () =>
     ask({
       title: t('Delete {name}?', { name: segment.data.name }),
-      text: t('Its contacts stay. Broadcasts that were sent to it stay too.'),
+      text: t('Its contacts and past broadcasts are not deleted.'),
       action: t('Delete segment'),
       run: () =>
         attempt(async () => {
@@ -82,8 +82,8 @@ export default function page() {
         () =>
           empty({
             icon: 'segments',
-            title: t('Nobody fits yet'),
-            text: t('Contacts that fit the filter are in the segment by themselves.'),
+            title: t('No matching contacts yet'),
+            text: t('Contacts that match the filter join the segment automatically.'),
           }),
       )}`,
       ),

@@ -44,14 +44,14 @@ export default function page() {
             columns: [
               { name: t('Name'), cell: (s) => s.name },
               { name: t('Filter'), cell: (s) => html`<span class="muted">${describe(s.filter)}</span>` },
-              { name: t('Made'), cell: (s) => time(s.created_at) },
+              { name: t('Created'), cell: (s) => time(s.created_at) },
             ],
           })}${moreButton(rows)}`,
         () =>
           empty({
             icon: 'segments',
             title: t('No segments yet'),
-            text: t('A segment is a saved filter of contacts; a broadcast goes to those who fit when it starts.'),
+            text: t('A segment is a saved contact filter. A broadcast goes to the contacts that match when it starts.'),
             action: can('contacts:write')
               ? html`<button type="button" class="primary" onclick=${add}>${t('New segment')}</button>`
               : '',

@@ -46,7 +46,7 @@ export default function page() {
             focus: true,
             required: true,
             error: null,
-            hint: t('The six digits that your authenticator shows, or a recovery code'),
+            hint: t('Enter the code from your authenticator app, or a recovery code.'),
           })
         : ''
     }
@@ -61,8 +61,8 @@ export default function page() {
         <form class="stack" onsubmit=${submit(withToken)}>
           ${bound(admin, 'token', { label: t('Admin token'), type: 'password', required: true, error: null })}
           ${formError(admin.error)}<button ?disabled=${admin.busy}>${t('Sign in with token')}</button></form></details>
-      <p class="muted">${session.sandbox ? t('The server prints a link when it starts; it signs you in without a password.')
-        : t('An operator can print a link for you: postrider users link.')}</p>
+      <p class="muted">${session.sandbox ? t('The server prints a sign-in link when it starts. The link signs you in without a password.')
+        : t('An operator can create a sign-in link for you: postrider users link.')}</p>
     </div>`,
   };
 }

@@ -20,21 +20,21 @@ import { componentsOf, filled, pathsOf, placeFault, places } from '../parts/temp
 
 /** The meaning of each status for sending. @returns {Record<string, string>} */
 const reasons = () => ({
-  approved: t('Ready to be sent.'),
-  pending: t('The channel has not decided yet.'),
-  rejected: t('The channel has refused it. Change it and hand it in again.'),
-  paused: t('The channel holds it back, because people marked it.'),
-  disabled: t('The channel has switched it off.'),
-  in_appeal: t('An appeal is being looked at.'),
-  limit_exceeded: t('The channel takes no more templates.'),
-  pending_deletion: t('It is being deleted.'),
-  deleted: t('It is deleted.'),
+  approved: t('Ready to send.'),
+  pending: t('The channel is reviewing this template.'),
+  rejected: t('The channel rejected this template. Edit it in your provider account, then sync.'),
+  paused: t('The channel paused this template after negative feedback from recipients.'),
+  disabled: t('The channel disabled this template.'),
+  in_appeal: t('An appeal is under review.'),
+  limit_exceeded: t('The channel accepts no more templates.'),
+  pending_deletion: t('This template is being deleted.'),
+  deleted: t('This template has been deleted.'),
 });
 
 /** The channel's judgement of a low quality. @returns {Record<string, string>} */
 const faults = () => ({
-  yellow: t('Some recipients object to it.'),
-  red: t('Many recipients object to it: it may be paused soon.'),
+  yellow: t('Some recipients gave negative feedback.'),
+  red: t('Many recipients gave negative feedback. The channel may pause this template soon.'),
 });
 
 /** The statuses that people set in the sandbox. @param {string} now @returns {[string, string][]} */
@@ -54,7 +54,7 @@ export default function page() {
   const sync = () =>
     attempt(async () => {
       await post('/v1/templates/sync');
-      notify(t('The templates are as the channel has them'));
+      notify(t('Templates synced with the channel'));
       await load();
     });
   const add = () => newTemplate(load);
@@ -70,11 +70,11 @@ export default function page() {
     <p class="hint">${words(x.category)} · ${x.language} · ${time(x.updated_at, ago)}</p>
     ${onPhone(x.components)}
     <p class="hint">${reasons()[x.status] ?? ''}</p>
-    ${x.rejected_reason ? html`<p class="error">${t('Its reason: {reason}', { reason: words(x.rejected_reason) })}</p>` : ''}
+    ${x.rejected_reason ? html`<p class="error">${t('Reason: {reason}', { reason: words(x.rejected_reason) })}</p>` : ''}
     ${faults()[x.quality ?? ''] ? html`<p class="hint">${faults()[x.quality ?? '']}</p>` : ''}
-    ${x.correct_category ? html`<p class="hint">${t('The channel will change its category to {category}.',
+    ${x.correct_category ? html`<p class="hint">${t('The channel will change the category to {category}.',
       { category: words(x.correct_category) })}</p>` : ''}
-    <div class="row">${places(x).length ? button(t('Fill in'), () => tryTemplate(x), { kind: 'quiet' }) : ''}<span class="grow"></span>
+    <div class="row">${places(x).length ? button(t('Fill in variables'), () => tryTemplate(x), { kind: 'quiet' }) : ''}<span class="grow"></span>
       ${session.sandbox && can('templates:write') ? choice(t('Status'), x.status,
         statuses(x.status), (v) => change(x, v)) : ''}</div></li>`;
   return {
@@ -100,7 +100,7 @@ export default function page() {
             icon: 'template',
             title: t('No templates yet'),
             text: t(
-              'A template is a text that the channel has approved. It may be sent to anybody, also outside the reply window.',
+              'A template is a message the channel has approved. You can send it to anyone, even outside the reply window.',
             ),
             action: can('templates:write')
               ? html`<button type="button" class="primary" onclick=${add}>${t('New template')}</button>`
@@ -164,17 +164,17 @@ function newTemplate(after) {
       t('New template'),
       () => close(),
       html`<form class="stack" onsubmit=${submit(save)}>
-      ${bound(state, 'name', { label: t('Name'), required: true, focus: true, mono: true, placeholder: 'order_shipped', hint: t('Small letters, digits and _') })}
+      ${bound(state, 'name', { label: t('Name'), required: true, focus: true, mono: true, placeholder: 'order_shipped', hint: t('Use lowercase letters, digits and underscores.') })}
       <div class="columns tight">${bound(state, 'language', { label: t('Language'), required: true })}
         ${boundSelect(state, 'category', t('Category'), ['utility', 'marketing', 'authentication'].map((c) => [c, words(c)]))}</div>
-      ${bound(state, 'header', { label: t('Heading'), dir: 'auto', hint: t('optional') }, ...at('HEADER'))}
-      ${bound(state, 'text', { label: t('Text'), rows: 4, dir: 'auto', hint: t('{{1}}, {{2}} … are places that each message fills in') }, ...at('BODY'))}
+      ${bound(state, 'header', { label: t('Header'), dir: 'auto', hint: t('optional') }, ...at('HEADER'))}
+      ${bound(state, 'text', { label: t('Text'), rows: 4, dir: 'auto', hint: t('{{1}}, {{2}} … are variables. Each message sets their values.') }, ...at('BODY'))}
       <div class="columns tight">${bound(state, 'footer', { label: t('Footer'), dir: 'auto', hint: t('optional') }, ...at('FOOTER'))}
-        ${buttons.view({ label: t('Buttons'), hint: t('Enter adds one; a comma is part of it'), error: errorFor(state.error, ...at('BUTTONS')) })}</div>
+        ${buttons.view({ label: t('Buttons'), hint: t('Press Enter to add one. Commas are allowed.'), error: errorFor(state.error, ...at('BUTTONS')) })}</div>
       ${state.text.trim() ? onPhone(components()) : ''}
       ${formError(state.error, ['name', 'language', ...components().map((_, i) => `components[${i}]`)])}
       <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary"
-        ?disabled=${state.busy || !state.text.trim()}>${t('Add template')}</button></div></form>`,
+        ?disabled=${state.busy || !state.text.trim()}>${t('Create template')}</button></div></form>`,
     ),
   );
 }

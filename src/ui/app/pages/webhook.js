@@ -75,7 +75,7 @@ export default function page() {
       const newest = failed.data?.data[0]?.at ?? '';
       const { queued } = await post(`${base()}/replay`, { failed: true });
       replayed = newest;
-      notify(t('Queued: {n}', { n: queued }));
+      notify(t('Deliveries queued: {n}', { n: queued }));
     });
   const edit = () => endpointDialog(load, hook.data);
   /** @param {Delivery} d */
@@ -83,7 +83,7 @@ export default function page() {
   const rotate = () =>
     ask({
       title: t('Rotate secret?'),
-      text: t('A new secret signs at once. The old one signs too, for 24 hours.'),
+      text: t('Deliveries are signed with both secrets for 24 hours, then with the new one only.'),
       action: t('Rotate secret'),
       danger: false,
       run: () =>
@@ -113,7 +113,7 @@ export default function page() {
   const drop = () =>
     ask({
       title: t('Delete {name}?', { name: hook.data.url }),
-      text: t('Its deliveries are forgotten, and what waits is not delivered.'),
+      text: t('Its delivery history is deleted, and waiting events are not delivered.'),
       action: t('Delete endpoint'),
       run: () =>
         attempt(async () => {
@@ -146,7 +146,7 @@ export default function page() {
     ])}
     <h3>${t('Request')}</h3>${detail?.request ? exchange(detail.request, t('Request')) : html`<p class="muted">
       ${(d.event_ids ?? []).map((e) => html`<a key=${e} href=${`/ui/events?event=${e}`}>${e}</a> `)}</p>`}
-    <h3>${t('Answer')}</h3>${d.error && !d.status ? html`<p class="muted">${t('No answer: {reason}', { reason: d.error.replaceAll('_', ' ') })}</p>` : ''}
+    <h3>${t('Answer')}</h3>${d.error && !d.status ? html`<p class="muted">${t('No response: {reason}', { reason: d.error.replaceAll('_', ' ') })}</p>` : ''}
     ${detail?.response ? exchange(detail.response, t('Answer')) : d.response ? html`<pre class="code"
       tabindex="0">${d.response}</pre>` : d.error ? '' : html`<p class="muted">${t('No body')}</p>`}
     <div class="row end">${button(t('Replay'), () => replayOne(d))}</div></aside>`;
@@ -157,7 +157,7 @@ export default function page() {
     ${figure(t('Success, 24 h'), percent(w.health?.success_24h))}${figure(t('Latency, p95'), w.health?.p95_ms === null ||
       w.health?.p95_ms === undefined ? '–' : t('{n} ms', { n: w.health.p95_ms }))}
     ${figure(t('Waiting'), number(w.health?.waiting))}</dl>
-    ${w.previous_secret_ends_at ? html`<p class="hint foot">${tv('The old secret signs too until {time}.', { time: time(w.previous_secret_ends_at, dateTime) })}</p>` : ''}`;
+    ${w.previous_secret_ends_at ? html`<p class="hint foot">${tv('Deliveries are also signed with the old secret until {time}.', { time: time(w.previous_secret_ends_at, dateTime) })}</p>` : ''}`;
 
   return {
     title: () => hook.data?.url ?? t('Webhook'),
@@ -222,14 +222,14 @@ export default function page() {
         () =>
           empty({
             icon: 'webhook',
-            title: query('result') ? t('Nothing failed') : t('Nothing was delivered yet'),
-            text: t('Each try is listed here with its answer. A test event tries the address now.'),
+            title: query('result') ? t('No failed deliveries') : t('No deliveries yet'),
+            text: t('Each delivery attempt appears here with its response. Send a test event to try the endpoint now.'),
             action: query('result') ? '' : button(t('Try it now'), test),
           }),
       )}</div>${open ? aside(open) : ''}</div>
       <section class="section card" aria-label=${t('Verify signatures')}><h2>${t('Verify signatures')}</h2>
-        <p class="muted">${t('Each request is signed as Standard Webhooks says. This program answers on port 9000, and takes only what the secret has signed.')}</p>
-        ${code(verifySnippet, t('Program in JavaScript'))}</section>`,
+        <p class="muted">${t('Each request is signed according to Standard Webhooks. The example below listens on port 9000 and accepts only requests signed with your secret.')}</p>
+        ${code(verifySnippet, t('JavaScript example'))}</section>`,
       ),
   };
 }

@@ -52,7 +52,7 @@ export default function page() {
                 name: t('Events'),
                 cell: (w) =>
                   w.events.length
-                    ? html`<span title=${list(w.events)}>${w.events.length === 1 ? w.events[0] : t('{n} types', { n: w.events.length })}</span>`
+                    ? html`<span title=${list(w.events)}>${w.events.length === 1 ? w.events[0] : t('{n} event types', { n: w.events.length })}</span>`
                     : t('All'),
               },
               { name: t('State'), cell: stateOf },
@@ -65,7 +65,7 @@ export default function page() {
             icon: 'webhook',
             title: t('No endpoints yet'),
             text: t(
-              'An endpoint is an address of yours that events are posted to, signed and tried again until they arrive.',
+              'Postrider posts signed events to your endpoint and retries failed deliveries.',
             ),
             action: html`<button type="button" class="primary" onclick=${add}>${t('New endpoint')}</button>`,
             call: {

@@ -12,7 +12,7 @@ import { picture } from './phone-file.js';
 
 /** Returns the line of a message, even of one without words. @param {Written} m */
 export function line(m) {
-  if (m.type === 'reaction' && !m.text) return t('Reaction taken back');
+  if (m.type === 'reaction' && !m.text) return t('Reaction removed');
   return m.text || (m.media ? '' : `[${m.type}]`);
 }
 
@@ -75,6 +75,6 @@ function brought(m, thread, line) {
   return html`${answered(m, thread, line)}
     ${m.context?.forwarded ? html`<p class="bubble-note">${t('Forwarded')}</p>` : ''}
     ${pairs.length ? values(pairs) : ''}
-    ${m.content_truncated ? html`<p class="bubble-note">${t('Some of it is left out: it was too large.')}</p>` : ''}
-    ${ad.length ? html`<p class="bubble-note">${t('From an advertisement')}</p>${values(ad)}` : ''}`;
+    ${m.content_truncated ? html`<p class="bubble-note">${t('Part of this message was too large and is not shown.')}</p>` : ''}
+    ${ad.length ? html`<p class="bubble-note">${t('From an ad')}</p>${values(ad)}` : ''}`;
 }

@@ -35,7 +35,7 @@ export const password = (state, name, how = {}) =>
     label: t('Password'),
     type: 'password',
     autocomplete: 'current-password',
-    ...(how.autocomplete === 'new-password' ? { hint: t('12 characters or more; a few words are good') } : {}),
+    ...(how.autocomplete === 'new-password' ? { hint: t('Use at least 12 characters. A few random words work well.') } : {}),
     ...how,
   });
 

@@ -22,7 +22,7 @@ const isText = (place, value) => place.part !== 'body' || value.from === 'text';
 /** @param {Place} place @param {Value} value @param {number} missing recipients that lack a value @returns {string | null} */
 export function valueFault(place, value, missing) {
   if (isText(place, value)) return placeFault(place, value.text);
-  return missing ? t('{n} recipients lack a value for a place.', { n: missing }) : null;
+  return missing ? t('{n} recipients are missing a value for a variable.', { n: missing }) : null;
 }
 
 /**
@@ -37,7 +37,7 @@ export function placeField(place, value, sources, set, error) {
   const isOwn = isText(place, value);
   return html`<div key=${label} class="place">${select({ label, value: value.from, options, change: set(value, 'from'),
     error: isOwn ? null : error })}
-    ${isOwn ? text(t('Text of {place}', { place: label })) : ''}</div>`;
+    ${isOwn ? text(t('Text for {place}', { place: label })) : ''}</div>`;
 }
 
 /**
@@ -59,7 +59,7 @@ export function audienceField(state, segments, set, { error, made }) {
   const list = isContacts ? 'contacts' : 'phones';
   return html`${field({ label: isContacts ? t('Contacts') : t('Phone numbers'), rows: 4, mono: true, dir: 'ltr', value: state[list],
     input: set(list), placeholder: '+15550123456\n+15550123457', error,
-    hint: isContacts ? t('Their phones, one in a line. “Find” adds a contact.') : t('One in a line. Twice counts once.') })}${
+    hint: isContacts ? t('Enter one phone number per line. Use “Find” to add a contact.') : t('Enter one phone number per line. Duplicates count once.') })}${
     isContacts
       ? html`<div class="row">${button(t('Find'), () => contactFinder((phone) => set(list)(`${state.contacts.trim()}\n${phone}`.trim())))}</div>`
       : phoneNote(state.phones, () => set(list)(state.phones))}`;
@@ -104,16 +104,16 @@ function contactFinder(add) {
 const notes = (p) => {
   if (!p) return [];
   return [
-    p.suppressed ? t('{n} have opted out and are left out', { n: p.suppressed }) : '',
+    p.suppressed ? t('{n} have opted out and will be skipped', { n: p.suppressed }) : '',
     p.without_phone ? t('{n} have no phone', { n: p.without_phone }) : '',
-    p.missing_variables ? t('{n} lack a value for a place', { n: p.missing_variables }) : '',
-    p.cost > p.credits_left ? t('There are only {n} credits', { n: p.credits_left }) : '',
+    p.missing_variables ? t('{n} are missing a value for a variable', { n: p.missing_variables }) : '',
+    p.cost > p.credits_left ? t('Not enough credits: only {n} left', { n: p.credits_left }) : '',
   ].filter(Boolean);
 };
 
 /** @param {any} template @returns {string} */
 export const notApproved = (template) =>
-  t('This template is not approved: {status}. It cannot be sent.', { status: words(template.status) });
+  t('This template is not approved and cannot be sent. Status: {status}.', { status: words(template.status) });
 
 /**
  * Shows the text and the cost of a broadcast, before it is sent.
@@ -132,7 +132,7 @@ export const previewAside = ({
           ? html`<span dir="auto">${s.name}</span> ` : ''}<span dir="ltr">${s.to}</span></p><p class="bubble in bubble-text"
           dir="auto">${strange(s.text)}</p></div>`)}</div>`
         : html`<p class="template-text" dir="auto">${template ? filled(template)
-          : t('Choose a template and an audience, and five recipients are shown as their phones show it.')}</p>`
+          : t('Choose a template and an audience to preview the message for up to five recipients.')}</p>`
     }
     <dl class="facts"><div><dt>${t('Recipients')}</dt><dd>${preview ? number(preview.recipients) : '–'}</dd></div>
       <div><dt>${t('Cost')}</dt><dd><span role="status" aria-label=${t('Cost')}>${cost}</span></dd></div><div><dt>${t('Duration')}
@@ -151,7 +151,7 @@ export function testDialog(body) {
     sending(state, async () => {
       last = await e164(state.to);
       await post('/v1/messaging/broadcasts/test', { ...body, to: last }, key);
-      notify(t('The test is on its way to {phone}', { phone: last }));
+      notify(t('Sending test to {phone}', { phone: last }));
       close();
     });
   const phone = { label: t('Phone'), type: 'tel', dir: 'ltr', placeholder: '+15550123456', focus: true, required: true };

@@ -31,12 +31,12 @@ function leave(address) {
     dialog(
       t('Leave Postrider?'),
       close,
-      html`<p>${t('A message of somebody else names this address:')}</p>
+      html`<p>${t('This link from a message opens an external site:')}</p>
     <p><code class="wrap">${url}</code></p>`,
       {
         kind: 'small',
         actions: html`<button type="button" onclick=${close}>${t('Stay')}</button>
-      <a class="button primary" href=${url} target="_blank" rel="noopener noreferrer" onclick=${close}>${t('Open')}</a>`,
+      <a class="button primary" href=${url} target="_blank" rel="noopener noreferrer" onclick=${close}>${t('Open link')}</a>`,
       },
     ),
   );

@@ -18,8 +18,8 @@ function view(close) {
     t('API calls'),
     close,
     html`
-    <p class="muted">${t('What this page called, the newest first. Set POSTRIDER_API_KEY and paste.')}</p>
-    ${calls.length ? '' : html`<p>${t('This page has called nothing yet.')}</p>`}
+    <p class="muted">${t('API calls made by this page, newest first. Set POSTRIDER_API_KEY, then paste a command into your terminal.')}</p>
+    ${calls.length ? '' : html`<p>${t('This page has not made any API calls yet.')}</p>`}
     <ol class="calls">${calls.map(
       (c, i) => html`<li key=${`${c.at}${c.method}${c.path}`}>
       <details ?open=${i === 0}><summary><b class="method">${c.method}</b> <code>${c.path}</code>

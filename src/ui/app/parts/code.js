@@ -31,7 +31,7 @@ export function copyButton(text, name = t('Copy'), small = false) {
 
 /** Shows an id with a button that copies it. @param {string | null | undefined} id */
 export const idText = (id) =>
-  id ? html`<span class="id"><code>${id}</code>${copyButton(id, t('Copy id'), true)}</span>` : '–';
+  id ? html`<span class="id"><code>${id}</code>${copyButton(id, t('Copy ID'), true)}</span>` : '–';
 
 /** @param {string} text for a POSIX shell */
 const quote = (text) =>

@@ -178,7 +178,7 @@ export function composer(host) {
     <textarea aria-label=${t('Reply')} data-key="reply" rows="2" dir="auto" placeholder=${t('Write a reply')} .value=${state.text}
       oninput=${typed(type)} onkeydown=${on(keys)}></textarea>
     ${files() ? attached.view() : ''}
-    <div class="row between">${quick.view(insert)}${files() ? attached.button() : ''}<span class="hint grow">${t('Enter sends, Shift-Enter breaks the line')}</span><button class="primary"
+    <div class="row between">${quick.view(insert)}${files() ? attached.button() : ''}<span class="hint grow">${t('Press Enter to send, Shift+Enter for a new line.')}</span><button class="primary"
       ?disabled=${state.busy || !(state.text.trim() || attached.file)}>${t('Send reply')}</button></div></form>`;
   const closed = () => {
     if (state.templates === null) loadTemplates();
@@ -186,7 +186,7 @@ export function composer(host) {
     const paths = pathsOf(template).map((all) => all.map((path) => `template.${path}`));
     return html`<form class="composer" onsubmit=${submit(sendTemplate)}>
       ${formError(state.error, paths.flat())}
-      <p class="hint">${t('24 hours have passed since the customer wrote: only a template may be sent. What you typed is kept.')}</p>
+      <p class="hint">${t('More than 24 hours have passed since the customer last wrote, so you can only send a template. Your draft is kept.')}</p>
       <div class="columns tight">${select({
         label: t('Template'),
         value: state.template,

@@ -46,7 +46,7 @@ export function confirmDialog() {
         t('Confirm it is you'),
         () => end(false),
         html`<form class="stack" onsubmit=${submit(send)}>
-      <p class="muted">${t('This needs a sign-in of the last ten minutes. A new link from the server does it too.')}</p>
+      <p class="muted">${t('This action requires a sign-in within the last ten minutes. Sign in again here, or use a new sign-in link.')}</p>
       ${fields()}${formError(state.error)}
       <div class="row end">${submitButton(t('Confirm'), state.busy)}</div></form>`,
         { kind: 'small' },

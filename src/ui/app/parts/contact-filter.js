@@ -54,7 +54,7 @@ function filterDialog(known, changed) {
   /** @param {string} name @param {import('../lib/types.js').Field} how */
   const tags = (name, how) =>
     lists.get(name)?.view({ ...how, list: known.filter((tag) => !tag.includes(',')),
-      error: state.asked && cut(name) ? t('A list has no filter for a tag with a comma; a segment has.') : null });
+      error: state.asked && cut(name) ? t('This filter does not support tags with commas. Use a segment instead.') : null });
   /** @param {'field' | 'value'} name */
   const missing = (name) => (state.asked && !state[name].trim() && (state.field + state.value).trim() ? t('Missing') : null);
   const close = overlay(() =>
@@ -62,11 +62,11 @@ function filterDialog(known, changed) {
       t('Filter'),
       () => close(),
       html`<form class="stack" onsubmit=${submit(apply)}>
-      ${tags('tags_any', { label: t('Any of the tags'), focus: true, hint: t('Enter adds one') })}
-      ${tags('tags_all', { label: t('All of the tags') })}
-      ${tags('tags_none', { label: t('None of the tags') })}
-      <div class="columns tight">${bound(state, 'field', { label: t('Own field'), placeholder: 'city', error: missing('field') })}
-        ${bound(state, 'value', { label: t('Its value'), dir: 'auto', placeholder: 'Paris', error: missing('value') })}</div>
+      ${tags('tags_any', { label: t('Any of these tags'), focus: true, hint: t('Press Enter to add one.') })}
+      ${tags('tags_all', { label: t('All of these tags') })}
+      ${tags('tags_none', { label: t('None of these tags') })}
+      <div class="columns tight">${bound(state, 'field', { label: t('Custom field'), placeholder: 'city', error: missing('field') })}
+        ${bound(state, 'value', { label: t('Field value'), dir: 'auto', placeholder: 'Paris', error: missing('value') })}</div>
       <div class="row end"><button class="primary">${t('Show')}</button></div></form>`,
       { kind: 'small' },
     ),
@@ -77,9 +77,9 @@ function filterDialog(known, changed) {
 export function filterBar(tags, changed) {
   /** @type {Record<string, string>} */
   const names = {
-    tags_any: t('Any of the tags'),
-    tags_all: t('All of the tags'),
-    tags_none: t('None of the tags'),
+    tags_any: t('Any of these tags'),
+    tags_all: t('All of these tags'),
+    tags_none: t('None of these tags'),
     field: query('field'),
   };
   const used = Object.keys(names).filter((name) => query(name) && (name !== 'field' || query('value')));

@@ -51,8 +51,8 @@ export function contactForm({ title, contact, read = async () => '{}', save }) {
       ${bound(state, 'phone', { label: t('Phone'), type: 'tel', placeholder: '+15550123456', dir: 'ltr', error: errorFor(state.error, 'phone') ?? taken() })}
       ${bound(state, 'email', { label: t('E-mail'), inputmode: 'email', dir: 'ltr' })}</div>
     ${phoneNote(state.phone)}
-    ${tags.view({ label: t('Tags'), hint: t('Enter adds one; a comma is part of it'), error: errorFor(state.error, 'tags') })}
-    ${own.view({ label: t('Custom fields'), hint: t('Shift-Enter breaks the line of a text'), error: errorFor(state.error, 'custom_fields') })}
+    ${tags.view({ label: t('Tags'), hint: t('Press Enter to add one. Commas are allowed.'), error: errorFor(state.error, 'tags') })}
+    ${own.view({ label: t('Custom fields'), hint: t('Press Shift+Enter to add a line break.'), error: errorFor(state.error, 'custom_fields') })}
     ${taken() ? '' : formError(state.error, ['name', 'phone', 'email', 'tags', 'custom_fields'])}
     <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button>${submitButton(t('Save'), state.busy)}</div></form>`,
     ),

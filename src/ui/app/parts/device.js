@@ -67,7 +67,7 @@ export const device = (d) => html`<section class="device" aria-label=${t('Phone 
     ${d.thread.error && !d.thread.loaded ? problem(d.thread.error, d.reload) : ''}
     ${
       d.thread.loaded && d.thread.rows.length === 0
-        ? html`<p class="log-empty muted">${t('Nothing yet. Send a code, and it shows here as on a phone.')}</p>`
+        ? html`<p class="log-empty muted">${t('No messages yet. Send a code to see it here as it appears on a phone.')}</p>`
         : ''
     }
     ${[...d.thread.rows].reverse().map((r) => row(r, d.report))}
@@ -75,8 +75,8 @@ export const device = (d) => html`<section class="device" aria-label=${t('Phone 
   <form class="device-write" onsubmit=${submit(d.write)}>
     <input aria-label=${t('Message as customer')} placeholder=${t('Message as customer')} autocomplete="off" dir="auto"
       .value=${d.text} oninput=${typed(d.type)}>
-    <label class="button icon-only" title=${t('File as customer')}>${icon('upload')}<input class="sr" type="file"
-      aria-label=${t('File as customer')} onchange=${on((e) => {
+    <label class="button icon-only" title=${t('Attach file as customer')}>${icon('upload')}<input class="sr" type="file"
+      aria-label=${t('Attach file as customer')} onchange=${on((e) => {
         const [file] = e.target.files;
         e.target.value = '';
         return file && d.choose(file);
@@ -93,7 +93,7 @@ export const device = (d) => html`<section class="device" aria-label=${t('Phone 
 
 /** Shows the phones that the sandbox knows, the newest first.
  * @param {import('../lib/store.js').Resource<any>} phones @param {string} current @param {(phone: string) => unknown} show */
-export const phoneList = (phones, current, show) => html`<section class="phones" aria-label=${t('Phones known')}>
+export const phoneList = (phones, current, show) => html`<section class="phones" aria-label=${t('Known phones')}>
   ${shown(
     phones,
     () => html`<ul aria-label=${t('Phones')}>${phones.data.data.map(
@@ -106,7 +106,7 @@ export const phoneList = (phones, current, show) => html`<section class="phones"
       <span class="row between"><b dir="ltr">${p.phone}</b><span class="muted">${time(p.last_at, ago)}</span></span>
       <span class="muted one-line" dir="auto">${p.last_text}</span></a></li>`,
     )}</ul>
-    ${phones.data.data.length ? '' : html`<p class="muted pad">${t('No phone has received anything yet.')}</p>`}`,
+    ${phones.data.data.length ? '' : html`<p class="muted pad">${t('No phone has received a message yet.')}</p>`}`,
   )}
 </section>`;
 
@@ -116,12 +116,12 @@ const OUTCOMES = ['sent', 'held', 'failed', 'unavailable', 'lost', 'slow'];
  * Controls the next actions of the sandbox's channel and clock.
  * @param {{outcome: string, auto: string, script: (o: string) => unknown, deliver: (v: string) => unknown, move: (s: number) => unknown}} p
  */
-export const pretend = (p) => html`<section class="card" aria-label=${t('What the sandbox pretends')}>
-    <h2>${t('What the sandbox pretends')}</h2>
+export const pretend = (p) => html`<section class="card" role="group" aria-label=${t('Simulate delivery')}>
+    <h2>${t('Simulate delivery')}</h2>
     <div class="columns tight">
       ${select({ label: t('Next outcome'), value: p.outcome, options: OUTCOMES.map((o) => [o, words(o)]), change: p.script })}
       ${select({
-        label: t('Reports by themselves'),
+        label: t('Delivery receipts'),
         value: p.auto,
         options: [
           ['none', t('None')],

@@ -12,7 +12,7 @@ export const empty = (e) => html`<div class="empty">
   <span class="empty-icon">${icon(e.icon ?? 'inbox')}</span>
   <p class="empty-title">${e.title}</p><p class="muted">${e.text}</p>
   ${e.action ? html`<div class="row center">${e.action}</div>` : ''}
-  ${e.call ? html`<details><summary>${t('By the API')}</summary>${curl(e.call)}</details>` : ''}
+  ${e.call ? html`<details><summary>${t('Use the API')}</summary>${curl(e.call)}</details>` : ''}
 </div>`;
 
 /** Shows a refusal by the interface, with its request id. @param {any} error @param {(() => unknown) | null} [again] */
@@ -22,7 +22,7 @@ export function problem(error, again) {
   return html`<div class="problem" role="alert">${icon('warning')}
     <div><p>${String(error.message)}</p>
       ${left ? html`<p>${waits(left)}</p>` : ''}
-      ${error.requestId ? html`<p class="muted id"><code>${error.requestId}</code>${copyButton(error.requestId, t('Copy id'), true)}</p>` : ''}</div>
+      ${error.requestId ? html`<p class="muted id"><code>${error.requestId}</code>${copyButton(error.requestId, t('Copy ID'), true)}</p>` : ''}</div>
     ${again ? html`<button type="button" ?disabled=${left > 0} onclick=${again}>${t('Try again')}</button>` : ''}
   </div>`;
 }
@@ -32,8 +32,8 @@ export const skeleton = (rows = 6) =>
   html`<div class="skeleton" aria-hidden="true">${Array.from({ length: rows }, () => html`<i></i>`)}</div>`;
 
 /** Shown in place of "none" while there is more to search. @param {{loading: boolean, loadMore: () => unknown}} list */
-export const searchOn = (list) => html`<div class="empty"><p class="muted" role="status">${t('Nothing so far. There is more to search.')}</p>
-  <div class="row center"><button type="button" ?disabled=${list.loading} onclick=${() => list.loadMore()}>${t('Search further')}</button></div></div>`;
+export const searchOn = (list) => html`<div class="empty"><p class="muted" role="status">${t('No matches so far. Some entries have not been searched yet.')}</p>
+  <div class="row center"><button type="button" ?disabled=${list.loading} onclick=${() => list.loadMore()}>${t('Keep searching')}</button></div></div>`;
 
 /**
  * Shows the state of a source while it loads, fails or is empty; otherwise its view.

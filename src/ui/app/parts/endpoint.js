@@ -33,7 +33,7 @@ export const typeBoxes = (chosen) =>
 
 /** Shows a secret, only this once. @param {string} name @param {string} secret @param {string} copyName @param {() => void} done */
 export const onceShown = (name, secret, copyName, done) => html`<div class="stack">
-  ${field({ label: name, value: secret, readonly: true, mono: true, hint: t('It is shown this one time. Keep it where your program reads its secrets.') })}
+  ${field({ label: name, value: secret, readonly: true, mono: true, hint: t('This value is shown only once. Store it where your program reads its secrets.') })}
   <div class="row end">${copyButton(secret, copyName)}<button type="button" class="primary" onclick=${done}>${t('Done')}</button></div></div>`;
 
 /** Opens the dialog "New endpoint": its address and types, then its secret; or "Edit endpoint".
@@ -69,7 +69,7 @@ export function endpointDialog(after, old) {
         : html`<form class="stack" onsubmit=${submit(() => sending(state, save))}>
       ${bound(state, 'url', { label: t('Address'), type: 'url', placeholder: `${location.protocol}//example.com/hooks`,
         required: true, focus: true, dir: 'ltr' })}
-      <div class="field"><span class="label">${t('Types')}</span><p class="hint">${t('None chosen: all of them.')}</p>${typeBoxes(state.chosen)}
+      <div class="field"><span class="label">${t('Event types')}</span><p class="hint">${t('Select none to receive all event types.')}</p>${typeBoxes(state.chosen)}
         ${errorFor(state.error, 'events') ? html`<p class="error" role="alert">${errorFor(state.error, 'events')}</p>` : ''}</div>
       ${formError(state.error, ['url', 'events'])}
       <div class="row end"><button type="button" onclick=${() => close()}>${t('Cancel')}</button><button class="primary"

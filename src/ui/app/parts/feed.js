@@ -42,6 +42,6 @@ export function liveFeed(most) {
             (e) => html`<li key=${e.id}>
       ${time(e.timestamp, ago)}<a href=${`/ui/events?event=${e.id}`}><code>${e.type}</code></a><span class="muted one-line" dir="auto">${about(e)}</span></li>`,
           )}</ol>`
-        : html`<p class="muted">${t('Events show here as they happen.')}</p>`,
+        : html`<p class="muted">${t('New events appear here as they happen.')}</p>`,
   };
 }

@@ -245,7 +245,7 @@ export function phoneNote(text, after) {
     ? html`<bdi dir="ltr">${written} → ${phone}</bdi>` : tv('Sent as {phone}', { phone: html`<bdi dir="ltr">${phone}</bdi>` })}</p>`)}
     ${wrong ? html`<p class="error" role="status">${all.length > 1 ? html`<bdi dir="ltr">${wrong.written}</bdi> ` : ''}${inWords(wrong.reason)}</p>` : ''}
     ${national ? select({
-      label: t('Country of phones without +'),
+      label: t('Country for local numbers'),
       value: chosenCountry(),
       options: countryOptions(t('Choose')),
       change: (v) => {

@@ -199,7 +199,7 @@ async function checkReady() {
     if (answer.ok) problems.delete('storage');
     else
       problems.set('storage', {
-        text: t('The server takes no work: {status}', { status: String(body.status ?? answer.status) }),
+        text: t('The server is not ready: {status}', { status: String(body.status ?? answer.status) }),
         href: null,
       });
   } catch {
@@ -225,6 +225,6 @@ function strip() {
   if (!session.me || problems.size === 0) return '';
   return html`<div class="strip" role="alert" aria-label=${t('Problems')}>${icon('warning')}<ul>${[...problems].map(
     ([key, p]) => html`<li key=${key}>
-    ${p.text} ${p.href ? html`<a href=${p.href}>${t('Look at it')}</a>` : ''}</li>`,
+    ${p.text} ${p.href ? html`<a href=${p.href}>${t('View details')}</a>` : ''}</li>`,
   )}</ul></div>`;
 }

@@ -14,21 +14,21 @@ const list = () => [
   ['g o', t('Contacts')],
   ['j / k', t('Next or previous row')],
   ['Enter', t('Open the row')],
-  ['/', t('Search field')],
+  ['/', t('Focus the search field')],
   ['r', t('Reply')],
   ['a', t('Assign to me')],
   ['e', t('Resolve')],
   ['.', t('API calls')],
-  ['?', t('This list')],
+  ['?', t('Show keyboard shortcuts')],
 ];
 
 export function openKeys() {
   const close = overlay(() =>
     dialog(
-      t('Keyboard'),
+      t('Keyboard shortcuts'),
       close,
       html`<dl class="keys">${list().map(([key, text]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>
-    <p class="muted">${t('Single keys can be switched off in My account.')}</p>`,
+    <p class="muted">${t('You can turn off single-key shortcuts in My account.')}</p>`,
       { kind: 'small' },
     ),
   );

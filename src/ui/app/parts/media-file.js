@@ -21,9 +21,9 @@ export function openFile(id) {
     [t('Size'), bytes(m.size)],
     [t('State'), badge(m.state === 'ready' ? 'ok' : m.state, words(m.state))],
     [t('Error'), m.error],
-    [t('Made'), time(m.created_at, dateTime)],
+    [t('Created'), time(m.created_at, dateTime)],
     [t('Message'), m.message_id ? idText(m.message_id) : null],
-    [t('Id'), idText(m.media_id)],
+    [t('ID'), idText(m.media_id)],
   ])}${m.state === 'ready' ? html`<div class="row end">${button(t('Download'), () => keep(m))}</div>` : ''}</div>`;
   const close = overlay(() => dialog(t('File'), () => close(), shown(one, () => file(one.data))));
   one.load();

@@ -44,7 +44,7 @@ export function notes() {
         )}</ul>${moreButton(rows)}
         ${
           can('inbox:write')
-            ? html`<form class="stack tight" onsubmit=${submit(write)}>${bound(state, 'note', { label: t('Note'), rows: 2, dir: 'auto', hint: t('Customers do not see it') }, 'text')}
+            ? html`<form class="stack tight" onsubmit=${submit(write)}>${bound(state, 'note', { label: t('Note'), rows: 2, dir: 'auto', hint: t('Customers cannot see notes.') }, 'text')}
           ${formError(state.error, ['text'])}<div class="row end"><button ?disabled=${state.busy || !state.note.trim()}>${t('Add note')}</button></div></form>`
             : ''
         }</section>`,

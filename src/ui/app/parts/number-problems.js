@@ -9,15 +9,15 @@ import { badge, label } from './status.js';
 /** @param {Problem} problem @returns {string} */
 const named = (problem) =>
   ({
-    unreachable: t('The channel does not answer'),
-    token_refused: t('The channel refuses the token'),
-    refused: t('The channel tells nothing of the number'),
+    unreachable: t('The channel does not respond'),
+    token_refused: t('The channel rejects the token'),
+    refused: t('The channel denies access to the number'),
     not_subscribed: t('No app is subscribed to the account'),
-    no_callback_in_a_day: t('No callback for a day'),
-    not_connected: t('The channel has blocked the number'),
-    name_not_approved: t('The name is not approved'),
-    quality_red: t('Recipients rate the number badly'),
-    template_missing: t('The template of codes is missing'),
+    no_callback_in_a_day: t('No callback received in the last 24 hours'),
+    not_connected: t('The channel does not list the number as connected'),
+    name_not_approved: t('The display name is not approved'),
+    quality_red: t('Recipients often block or report the number'),
+    template_missing: t('The code template is missing or not approved'),
   })[problem.code] ?? problem.message;
 
 /** Returns the problems of a number, in words. @param {any} n @returns {string[]} */

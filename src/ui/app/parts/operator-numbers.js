@@ -26,7 +26,7 @@ export const numberColumns = (more = []) => [
     kind: 'num',
     cell: (n) => {
       const rate = n.pace?.now ?? n.messages_per_second;
-      return rate ? t('{n} a second', { n: rate }) : '–';
+      return rate ? t('{n} per second', { n: rate }) : '–';
     },
   },
   { name: t('Codes'), kind: 'num', cell: (n) => waits(n, 'otp') },
@@ -142,7 +142,7 @@ export function numbersTab() {
           empty({
             icon: 'phone',
             title: t('No numbers'),
-            text: t('Messages leave from a number. Connect one with postrider numbers.'),
+            text: t('Messages are sent from a number. Connect one with postrider numbers connect.'),
           }),
       ),
   };

@@ -41,9 +41,9 @@ export function workspacesTab() {
   );
   const add = () => {
     const state = { id: '', name: '', busy: false, error: null };
-    const fields = () => html`${bound(state, 'id', { label: t('Id'), required: true, focus: true, mono: true })}
+    const fields = () => html`${bound(state, 'id', { label: t('ID'), required: true, focus: true, mono: true })}
       ${bound(state, 'name', { label: t('Name'), required: true })}`;
-    formDialog(t('New workspace'), state, fields, t('Make workspace'), async () => {
+    formDialog(t('New workspace'), state, fields, t('Create workspace'), async () => {
       await post('/admin/v1/workspaces', { id: state.id.trim(), name: state.name.trim() });
       await all.load(signal);
     });
@@ -56,9 +56,9 @@ export function workspacesTab() {
         inputmode: 'numeric',
         focus: true,
         required: true,
-        hint: t('There are {n} now', { n: w.credits }),
+        hint: t('Current balance: {n}', { n: w.credits }),
       });
-    formDialog(t('Credits of {name}', { name: w.workspace }), state, fields, t('Add credits'), async () => {
+    formDialog(t('Credits for {name}', { name: w.workspace }), state, fields, t('Add credits'), async () => {
       await post(`/admin/v1/workspaces/${part(w.workspace)}/credits`, { add: Number(state.add) });
       await all.load(signal);
     });
@@ -66,7 +66,7 @@ export function workspacesTab() {
   const unpark = (/** @type {any} */ w) =>
     attempt(async () => {
       await post(`/admin/v1/workspaces/${part(w.workspace)}/unpark`);
-      notify(t('{name} is being started again', { name: w.workspace }));
+      notify(t('{name} is restarting', { name: w.workspace }));
       await all.load(signal);
       // No event reports the result.
       setTimeout(() => signal.aborted || all.load(signal), 2000);
@@ -98,11 +98,11 @@ export function workspacesTab() {
             { name: t('Credits'), kind: 'num', cell: (w) => number(w.credits) },
             { name: t('Codes, last hour'), kind: 'num', cell: (w) => number(w.otp_last_hour) },
             { name: t('Messages, last hour'), kind: 'num', cell: (w) => number(w.messages_last_hour) },
-            { name: t('Numbers stopped'), kind: 'num', cell: (w) => marked(w.numbers_stopped, 'bad', 'stop') },
-            { name: t('Webhooks failing'), kind: 'num', cell: (w) => marked(w.webhooks_failing, 'warning', 'warning') },
+            { name: t('Stopped numbers'), kind: 'num', cell: (w) => marked(w.numbers_stopped, 'bad', 'stop') },
+            { name: t('Failing webhooks'), kind: 'num', cell: (w) => marked(w.webhooks_failing, 'warning', 'warning') },
           ],
           actions: (w) =>
-            html`${w.state === 'parked' ? button(t('Start again'), () => unpark(w)) : ''}${button(t('Credits'), () => credits(w), { kind: 'quiet' })}`,
+            html`${w.state === 'parked' ? button(t('Restart'), () => unpark(w)) : ''}${button(t('Credits'), () => credits(w), { kind: 'quiet' })}`,
         })}${moreButton(all)}`,
       ),
   };

@@ -61,12 +61,12 @@ export function ownFields(before, { typed = true, changed = () => {} } = {}) {
   /** @param {Row} row */
   const nameFault = (row) => {
     if (row.was?.name === row.name || !meant(row)) return null;
-    if (!nameOf(row)) return t('Give it a name');
-    return meantRows().some((other) => other !== row && nameOf(other) === nameOf(row)) ? t('Another field has this name') : null;
+    if (!nameOf(row)) return t('Enter a name');
+    return meantRows().some((other) => other !== row && nameOf(other) === nameOf(row)) ? t('Another field already has this name') : null;
   };
   /** @param {Row} row */
   const valueFault = (row) =>
-    row.kind === 'number' && touched(row) && meant(row) && !NUMBER.test(row.text.trim()) ? t('Not a number, such as 3 or -2.5') : null;
+    row.kind === 'number' && touched(row) && meant(row) && !NUMBER.test(row.text.trim()) ? t('Enter a number, such as 3 or -2.5') : null;
 
   /** @param {Row} row @param {Partial<Shown>} to */
   const change = (row, to) => {
@@ -102,9 +102,9 @@ export function ownFields(before, { typed = true, changed = () => {} } = {}) {
   /** @param {Row} row @param {number} n */
   const kind = (row, n) =>
     row.kind === 'json'
-      ? html`<span class="own-json muted" title=${t('It is kept as it is')}>JSON</span>`
+      ? html`<span class="own-json muted" title=${t('JSON values are kept unchanged.')}>JSON</span>`
       : select({ label: t('Type of field {n}', { n }), hidden: true, value: row.kind, change: (v) => turn(row, v),
-        options: [['text', t('A text')], ['number', t('A number')], ['boolean', t('Yes or no')]] });
+        options: [['text', t('Plain text')], ['number', t('Numeric')], ['boolean', t('Yes or no')]] });
   /** @param {Row} row @param {number} at */
   const line = (row, at) => html`<div key=${row.key} class="own-field">
     ${field({ label: t('Name of field {n}', { n: at + 1 }), hidden: true, value: row.name, dir: 'auto', placeholder: t('Name'),

@@ -89,15 +89,15 @@ function view(state, close) {
     close,
     html`
     <label class="search big">${icon('search')}<input type="search" autofocus role="combobox"
-      aria-label=${t('Pages, contacts, ids')} aria-expanded="true" aria-controls="hits"
-      aria-activedescendant=${found.length ? `hit${state.at}` : null} placeholder=${t('Pages, contacts, ids')} .value=${state.text} autocomplete="off"
+      aria-label=${t('Search pages, contacts or IDs')} aria-expanded="true" aria-controls="hits"
+      aria-activedescendant=${found.length ? `hit${state.at}` : null} placeholder=${t('Search pages, contacts or IDs')} .value=${state.text} autocomplete="off"
       oninput=${on((e) => {
         state.text = e.target.value;
         state.at = 0;
         state.contacts = [];
         findContacts(state);
       })} onkeydown=${keys}></label>
-    <ul id="hits" class="hits" role="listbox" aria-label=${t('Found')}>${found.map(
+    <ul id="hits" class="hits" role="listbox" aria-label=${t('Search results')}>${found.map(
       (hit, i) => html`<li key=${hit.key} id=${`hit${i}`} role="option" aria-selected=${i === state.at}
       onclick=${() => open(hit)}>${icon(hit.icon)}<span>${hit.title}</span><span class="muted">${hit.note}</span></li>`,
     )}</ul>

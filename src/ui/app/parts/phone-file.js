@@ -60,7 +60,7 @@ export function picture(file) {
     pictures.set(file.media_id, known);
   }
   const address = known;
-  return address ? html`<img class="phone-picture" src=${address} alt=${file.filename || t('Picture')}>` : '';
+  return address ? html`<img class="phone-picture" src=${address} alt=${file.filename || t('Image')}>` : '';
 }
 
 /** @param {PhoneFile | null | undefined} file */

@@ -19,7 +19,7 @@ export function describe(f) {
   for (const [name, value] of Object.entries(f.custom_fields ?? {})) pieces.push(`${name} = ${readable(value)}`);
   if (f.custom_fields_exist?.length) pieces.push(t('has {fields}', { fields: named(f.custom_fields_exist) }));
   if (f.search) pieces.push(t('contains “{text}”', { text: f.search }));
-  return pieces.join(' · ') || t('Every contact');
+  return pieces.join(' · ') || t('All contacts');
 }
 
 /** The parts of a filter that are lists. */
@@ -58,11 +58,11 @@ function filterForm(segment, changed) {
     view(error) {
       state.error = error;
       return html`<div class="columns tight">
-      ${list('tags_any', { label: t('Any of the tags'), hint: t('Enter adds one; a comma is part of it') })}
-        ${list('tags_all', { label: t('All of the tags') })}
-      ${list('tags_none', { label: t('None of the tags') })}${list('custom_fields_exist', { label: t('Has the fields') })}</div>
-    ${own.view({ label: t('Fields with a value'), error: errorFor(error, 'filter.custom_fields') })}
-    ${bound(state, 'search', { label: t('Contains'), hint: t('In name, phone or e-mail'), error: errorFor(error, 'filter.search'), input: changed })}`;
+      ${list('tags_any', { label: t('Any of these tags'), hint: t('Press Enter to add one. Commas are allowed.') })}
+        ${list('tags_all', { label: t('All of these tags') })}
+      ${list('tags_none', { label: t('None of these tags') })}${list('custom_fields_exist', { label: t('Has these fields') })}</div>
+    ${own.view({ label: t('Custom field values'), error: errorFor(error, 'filter.custom_fields') })}
+    ${bound(state, 'search', { label: t('Contains'), hint: t('Searches name, phone and e-mail.'), error: errorFor(error, 'filter.search'), input: changed })}`;
     },
   };
 }

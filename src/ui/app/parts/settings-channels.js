@@ -64,8 +64,8 @@ export function channels() {
     });
   const shut = () =>
     ask({
-      title: t('Close the e-mail channel?'),
-      text: t('Mails that come are refused. Conversations stay.'),
+      title: t('Close e-mail channel?'),
+      text: t('Incoming e-mails will be rejected. Conversations are retained.'),
       action: t('Close channel'),
       run: () =>
         attempt(async () => {
@@ -80,19 +80,19 @@ export function channels() {
       signal = s;
       await Promise.all([where.load(s), email.load(s)]);
     },
-    view: () => html`<div class="columns"><section class="card stack"><h2>${t('Where codes may go')}</h2>${shown(
+    view: () => html`<div class="columns"><section class="card stack"><h2>${t('Destinations for codes')}</h2>${shown(
       where,
       () => html`<form class="stack" onsubmit=${submit(save)}>
-        ${bound(state, 'allow', { label: t('Allowed'), dir: 'ltr', placeholder: '+1, +49', hint: t('Beginnings of numbers; empty: everywhere') })}
+        ${bound(state, 'allow', { label: t('Allowed'), dir: 'ltr', placeholder: '+1, +49', hint: t('Number prefixes. Empty = all destinations.') })}
         ${bound(state, 'deny', { label: t('Refused'), dir: 'ltr', placeholder: '+1900' })}
         ${select({
-          label: t('Where few codes are verified'),
+          label: t('Destinations with few verified codes'),
           value: state.adaptive,
           options: [
-            ['', t('As the server is set')],
+            ['', t('Use server setting')],
             ['off', t('Send all')],
             ['report', t('Send all and report')],
-            ['refuse', t('Send to a few only')],
+            ['refuse', t('Send only to a sample')],
           ],
           change: (v) => {
             state.adaptive = v;
@@ -103,17 +103,17 @@ export function channels() {
     )}</section>
       <section class="card stack"><h2>${t('E-mail channel')}</h2>${
         none()
-          ? html`<p class="muted">${t('Conversations by e-mail are not open.')}</p><div class="row">${button(t('Open channel'), open)}</div>`
+          ? html`<p class="muted">${t('The e-mail channel is not open.')}</p><div class="row">${button(t('Open channel'), open)}</div>`
           : email.error
             ? problem(email.error)
             : shown(
                 email,
                 () => html`${facts([
                   [t('State'), label('good', 'check', t('Open'))],
-                  [t('Address for mails'), html`<code>${email.data.callback_path}</code>`],
+                  [t('Callback path'), html`<code>${email.data.callback_path}</code>`],
                   [t('Since'), time(email.data.created_at, dateTime)],
                 ])}
-          <div class="row">${button(t('Another secret'), open)}${button(t('Close channel'), shut, { kind: 'danger' })}</div>`,
+          <div class="row">${button(t('Replace secret'), open)}${button(t('Close channel'), shut, { kind: 'danger' })}</div>`,
               )
       }</section></div>`,
   };

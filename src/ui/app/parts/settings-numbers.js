@@ -17,11 +17,11 @@ import { table } from './table.js';
 /** The provider's data of a number. @returns {[string, string, Partial<import('../lib/types.js').Field>][]} */
 const fields = () => [
   ['phone', t('Phone number'), { type: 'tel', placeholder: '+15550001111', focus: true }],
-  ['phone_number_id', t('Phone number id'), { hint: t('As the provider names it'), mono: true }],
-  ['account_id', t('Account id'), { hint: t('As the provider names it'), mono: true }],
+  ['phone_number_id', t('Phone number ID'), { hint: t('Copy this ID from your provider account.'), mono: true }],
+  ['account_id', t('Account ID'), { hint: t('Copy this ID from your provider account.'), mono: true }],
   ['token', t('Access token'), { type: 'password' }],
-  ['app_secret', t('App secret'), { type: 'password', hint: t('Callbacks are signed with it') }],
-  ['verify_token', t('Verify token'), { hint: t('Of your choice; the provider shows it when it checks the address'), mono: true }],
+  ['app_secret', t('App secret'), { type: 'password', hint: t('The provider signs callbacks with this secret.') }],
+  ['verify_token', t('Verify token'), { hint: t('Choose any value. The provider sends it to verify the callback URL.'), mono: true }],
 ];
 
 /** @param {() => unknown} after */
@@ -33,7 +33,7 @@ function connect(after) {
       const body = Object.fromEntries(fields().map(([name]) => [name, String(state[name] ?? '').trim()]));
       const made = await post(adminPath('/numbers'), { kind: 'cloud_api', ...body, phone: await e164(body['phone'] ?? '') });
       close();
-      notify(t('The number is connected'));
+      notify(t('Number connected'));
       await after();
       go(`/settings/numbers/${made.id}`);
     });
@@ -72,7 +72,7 @@ export function numbers() {
               href: (n) => `/ui/settings/numbers/${n.id}`,
               columns: numberColumns(),
             })
-          : empty({ icon: 'phone', title: t('No numbers'), text: t('Messages leave from a number.') }),
+          : empty({ icon: 'phone', title: t('No numbers'), text: t('Connect a number to send messages.') }),
       )}`,
   };
 }

@@ -38,13 +38,13 @@ export function people() {
       const row = await patch(adminPath(`/members/${part(m.user_id)}`), { role });
       members.change(m.user_id, row);
       const undo = back ? {} : { undo: () => change(m, m.role, true) };
-      notify(t('{name} has another role now', { name: m.name || m.email }), undo);
+      notify(t('Role updated for {name}', { name: m.name || m.email }), undo);
     });
   /** @param {any} m */
   const drop = (m) =>
     ask({
       title: t('Remove {name}?', { name: m.name || m.email }),
-      text: t('Their sessions lose this workspace at once.'),
+      text: t('Their sessions lose access to this workspace immediately.'),
       action: t('Remove'),
       run: () =>
         attempt(async () => {
@@ -78,7 +78,7 @@ export function people() {
         state.made
           ? html`<div class="stack">
             ${field({ label: t('Invite link'), value: state.made.url, readonly: true, mono: true, dir: 'ltr',
-              hint: t('Send it to {email}. It works once, for 72 hours.', { email: state.made.email }) })}
+              hint: t('Send this link to {email}. It works once and expires after 72 hours.', { email: state.made.email }) })}
         <div class="row end">${copyButton(state.made.url, t('Copy link'))}<button type="button" class="primary"
           onclick=${() => close()}>${t('Done')}</button></div></div>`
           : html`<form class="stack" onsubmit=${submit(create)}>${field({
@@ -113,7 +113,7 @@ export function people() {
     [t('Role'), words(m.role)],
     [t('Authenticator'), m.totp ? t('On') : t('Off')],
     [t('Last seen'), time(m.seen_at, dateTime)],
-    [t('Id'), idText(m.user_id)],
+    [t('ID'), idText(m.user_id)],
   ];
   return {
     /** @param {AbortSignal} s */
@@ -161,10 +161,10 @@ export function people() {
               columns: [
                 { name: t('E-mail'), cell: (i) => i.email },
                 { name: t('Role'), cell: (i) => words(i.role) },
-                { name: t('Until'), cell: (i) => time(i.expires_at, dateTime) },
+                { name: t('Expires'), cell: (i) => time(i.expires_at, dateTime) },
               ],
               actions: (i) =>
-                button(t('Withdraw'), () =>
+                button(t('Revoke invite'), () =>
                   attempt(async () => {
                     await remove(adminPath(`/invites/${part(i.id)}`));
                     invites.drop(i.id);

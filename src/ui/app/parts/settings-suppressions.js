@@ -37,7 +37,7 @@ export function suppressions() {
     };
     const close = overlay(() =>
       dialog(
-        t('Opt a phone out'),
+        t('Add opt-out'),
         () => close(),
         html`<form class="stack" onsubmit=${submit(save)}>
       ${field({
@@ -69,7 +69,7 @@ export function suppressions() {
     attempt(async () => {
       await remove(`/v1/suppressions/${part(rows.id(s))}`);
       rows.drop(rows.id(s));
-      notify(t('The opt-out is taken back'), { undo: () => attempt(() => optOut(s)) });
+      notify(t('Opt-out removed'), { undo: () => attempt(() => optOut(s)) });
     });
   /** @param {Suppression} s taken back by mistake */
   const optOut = async (s) => {
@@ -84,7 +84,7 @@ export function suppressions() {
       return rows.load(s);
     },
     view: () => html`${can('contacts:write') ? html`<div class="row end tab-actions"><button type="button" onclick=${add}>
-      ${icon('plus')}${t('Opt a phone out')}</button></div>` : ''}
+      ${icon('plus')}${t('Add opt-out')}</button></div>` : ''}
       ${shown(
         rows,
         () =>
@@ -99,14 +99,14 @@ export function suppressions() {
               { name: t('Since'), cell: (s) => time(s.created_at, dateTime) },
             ],
             ...(can('contacts:write')
-              ? { actions: (/** @type {Suppression} */ s) => button(t('Take back'), () => drop(s)) }
+              ? { actions: (/** @type {Suppression} */ s) => button(t('Remove opt-out'), () => drop(s)) }
               : {}),
           })}${moreButton(rows)}`,
         () =>
           empty({
             icon: 'stop',
-            title: t('Nobody has opted out'),
-            text: t('Who writes STOP, or is opted out here or by the API, gets no broadcasts and no marketing.'),
+            title: t('No opt-outs yet'),
+            text: t('People who send STOP receive no broadcasts or marketing messages. You can also opt people out here or through the API.'),
           }),
       )}`,
   };

@@ -16,18 +16,18 @@ import { table } from './table.js';
 
 /** @returns {Record<string, string>} */
 const names = () => ({
-  otp_per_phone_10m: t('Codes to one phone in 10 minutes'),
-  otp_per_phone_hour: t('Codes to one phone in an hour'),
-  otp_per_ip_10m: t('Codes for one address in 10 minutes'),
-  otp_per_ip_hour: t('Codes for one address in an hour'),
-  otp_per_session_10m: t('Codes for one session in 10 minutes'),
-  otp_per_session_hour: t('Codes for one session in an hour'),
-  otp_per_workspace_hour: t('Codes in an hour'),
-  contacts_per_minute: t('Contacts in a minute'),
-  key_requests_per_hour: t('Requests of a key in an hour'),
-  key_requests_per_minute: t('Requests of a key in a minute'),
-  unauthenticated_per_minute: t('Requests without a key in a minute'),
-  broadcasts_kept_max: t('Broadcasts kept'),
+  otp_per_phone_10m: t('Codes per phone per 10 minutes'),
+  otp_per_phone_hour: t('Codes per phone per hour'),
+  otp_per_ip_10m: t('Codes per IP address per 10 minutes'),
+  otp_per_ip_hour: t('Codes per IP address per hour'),
+  otp_per_session_10m: t('Codes per session per 10 minutes'),
+  otp_per_session_hour: t('Codes per session per hour'),
+  otp_per_workspace_hour: t('Codes per hour'),
+  contacts_per_minute: t('New contacts per minute'),
+  key_requests_per_hour: t('Requests per key per hour'),
+  key_requests_per_minute: t('Requests per key per minute'),
+  unauthenticated_per_minute: t('Unauthenticated requests per minute'),
+  broadcasts_kept_max: t('Retained broadcasts'),
   bytes_max: t('Bytes on disk'),
 });
 
@@ -72,15 +72,15 @@ export function workspaceTab() {
         ${
           can('settings:write')
             ? html`<form class="stack" onsubmit=${submit(save)}>${bound(state, 'name', { label: t('Name') })}${formError(state.error, ['name'])}
-          ${checkbox(t('Ask everybody for an authenticator'), Boolean(one.data.require_totp), totp)}<div class="row"><button
+          ${checkbox(t('Require authenticator for everyone'), Boolean(one.data.require_totp), totp)}<div class="row"><button
             ?disabled=${state.busy || !state.name.trim() || state.name === one.data.name}>${t('Save')}</button></div></form>`
             : ''
         }
         ${facts([
-          [t('Id'), idText(one.data.id)],
-          [t('Made'), time(one.data.created_at, dateTime)],
+          [t('ID'), idText(one.data.id)],
+          [t('Created'), time(one.data.created_at, dateTime)],
           [
-            t('Template of codes'),
+            t('Code template'),
             one.data.otp_template
               ? html`<code>${one.data.otp_template.name}</code> ${one.data.otp_template.language}`
               : null,
@@ -93,7 +93,7 @@ export function workspaceTab() {
         columns: [
           { name: t('Limit'), cell: (l) => names()[l.name] ?? words(l.name) },
           { name: t('Used'), kind: 'num', cell: (l) => number(l.used) },
-          { name: t('Most'), kind: 'num', cell: (l) => (l.limit ? number(l.limit) : t('No limit')) },
+          { name: t('Limit'), kind: 'num', cell: (l) => (l.limit ? number(l.limit) : t('No limit')) },
         ],
       })}</div>${
         can('workspace:delete')
@@ -112,7 +112,7 @@ function deleteWorkspace(id) {
       if (state.confirm.trim() !== id) return;
       await remove(`/admin/v1/workspaces/${part(id)}`, { confirm: id });
       close();
-      notify(t('{name} is deleted', { name: id }));
+      notify(t('{name} was deleted', { name: id }));
       // The next request must not name the deleted workspace.
       context.workspace = '';
       localStorage.removeItem('workspace');
@@ -124,7 +124,7 @@ function deleteWorkspace(id) {
       t('Delete workspace?'),
       () => close(),
       html`<form class="stack" onsubmit=${submit(run)}>
-      <p>${t('With all contacts, conversations, messages, keys and webhooks, for good. Its keys are refused at once.')}</p>
+      <p>${t('All contacts, conversations, messages, keys and webhooks are permanently deleted. API keys stop working immediately.')}</p>
       ${bound(state, 'confirm', { label: t('Type {name} to confirm', { name: id }), focus: true, mono: true, dir: 'ltr' })}
       ${formError(state.error, ['confirm'])}
       <div class="row end"><button type="button" onclick=${() => close()}>${t('Keep')}</button>

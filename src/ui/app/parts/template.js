@@ -33,11 +33,11 @@ const braces = (name) => `{{${name}}}`;
 function headerPlaces(header) {
   if (MEDIA.includes(header?.format)) {
     const kind = header.format.toLowerCase();
-    const label = kind === 'location' ? t('Heading: latitude, longitude') : t('Heading: address or id of the file');
+    const label = kind === 'location' ? t('Header: latitude, longitude') : t('Header: file URL or ID');
     return [{ part: 'header', kind, name: kind, label, index: 0 }];
   }
   return names(String(header?.text ?? '')).map((name) => {
-    const label = t('Heading {place}', { place: braces(name) });
+    const label = t('Header {place}', { place: braces(name) });
     return { part: 'header', kind: 'text', name, label, index: 0 };
   });
 }
@@ -105,7 +105,7 @@ const VALUE_MOST = 1024;
 /** Returns the fault of a place's value, in words. @param {Place} place @param {string | undefined} value
  * @returns {string | null} */
 export function placeFault({ kind }, value) {
-  if (!value?.trim()) return t('Must be filled in');
+  if (!value?.trim()) return t('This field is required');
   return kind === 'text' && [...value].length > VALUE_MOST ? t('Must have at most {n} characters', { n: VALUE_MOST }) : null;
 }
 

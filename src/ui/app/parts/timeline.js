@@ -10,7 +10,7 @@ import { moreButton } from './table.js';
 /** @param {any} e */
 function note(e) {
   const d = e.data;
-  if (e.type === 'otp.sent' && d.resend) return t('Sent again');
+  if (e.type === 'otp.sent' && d.resend) return t('Resent');
   if (d.error) return `${d.error.reason} ${d.error.details}`;
   return d.reason ?? (d.text ? d.text : (d.name ?? ''));
 }
@@ -34,7 +34,7 @@ export const timeline = (events) => html`<ol class="timeline" aria-label=${t('Ti
   <div><b>${words(e.type.split('.')[0])} · ${words(e.type.split('.')[1])}</b><p class="muted" dir="auto">${note(e)}</p></div>
   <span class="muted">${time(e.timestamp, dateTime)}</span></li>`,
 )}</ol>
-  ${events.length ? '' : html`<p class="muted">${t('The event log has nothing about it.')}</p>`}`;
+  ${events.length ? '' : html`<p class="muted">${t('The event log has no entries for this item.')}</p>`}`;
 
 /** Returns the events about one thing, newest first. @param {() => string} id @returns {Rows<any>} */
 export const eventsAbout = (id) =>
