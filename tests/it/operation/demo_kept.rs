@@ -79,7 +79,7 @@ async fn it_serves_a_history_and_keeps_it_where_it_was_asked_to() {
         printed.lines().find(|line| line.contains("#in=")).unwrap_or_else(|| panic!("{printed}"));
     let link = link.split_whitespace().last().unwrap();
     let address = link.split("/ui").next().unwrap();
-    assert!(printed.contains(&format!("--data-dir {}` serves it again", directory.display())));
+    assert!(printed.contains(&format!("--data-dir {}` serves it", directory.display())));
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
     let (key, admin) = (read("demo.key"), read("admin.token"));
     drop(rustls::crypto::ring::default_provider().install_default());

@@ -91,7 +91,7 @@ export function workspaceTab() {
         rows: limits(one.data),
         key: (l) => l.name,
         columns: [
-          { name: t('Limit'), cell: (l) => names()[l.name] ?? words(l.name) },
+          { name: t('Name'), cell: (l) => names()[l.name] ?? words(l.name) },
           { name: t('Used'), kind: 'num', cell: (l) => number(l.used) },
           { name: t('Limit'), kind: 'num', cell: (l) => (l.limit ? number(l.limit) : t('No limit')) },
         ],
