@@ -71,8 +71,9 @@ pub(crate) enum CliError {
     #[error("nothing was changed; run the command again with --accept-loss to repair")]
     LossNotAccepted,
     #[error(
-        "nothing was changed: nodes that did not answer may have lost entries ({0}); retry when \
-         they answer, or stop them and name their data directories with --node"
+        "nothing was changed: nodes that did not answer may still hold the entries that the \
+         repair would lose ({0}); retry when they answer, or stop them and name their data \
+         directories with --node"
     )]
     NodesNotHeard(String),
     #[error("the records were not compared with the log: {0}")]
