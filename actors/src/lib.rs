@@ -205,8 +205,8 @@ pub use postrider_workspace::{DecisionData, DecisionFilter, DecisionRow, Decisio
 pub use postrider_workspace::{EmailChannel, ReceiveMailError};
 pub use postrider_workspace::{
     EventFilter, EventsBack, EventsPage, IdempotencyKey, IdempotentError, NewTemplate, OtpDays,
-    OtpFilter, OtpRow, OtpsPage, Replayable, Route, SetSmsError, SmsInfo, SmsReceipt,
-    SmsReceiptError, SmsRoute, Template, TemplateError, TestPhones, UseTemplateError,
-    WebhookChange, WebhookError, Workspace,
+    OtpFilter, OtpsPage, Replayable, Route, SetSmsError, SmsInfo, SmsReceipt, SmsReceiptError,
+    SmsRoute, Template, TemplateError, TestPhones, UseTemplateError, WebhookChange, WebhookError,
+    Workspace,
 };
 pub use postrider_workspace::{MessageFilter, MessagesListed};

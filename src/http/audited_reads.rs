@@ -28,6 +28,10 @@ pub(crate) enum ReadingKind {
     Events,
     /// The recipients of a broadcast.
     Recipients,
+    /// The messages of a workspace.
+    Messages,
+    /// The one-time passwords of a workspace, without their codes.
+    Codes,
 }
 
 impl ReadingKind {
@@ -41,12 +45,22 @@ impl ReadingKind {
             Self::Contacts => AuditEntry::new("contacts.export"),
             Self::Events => AuditEntry::new("events.export"),
             Self::Recipients => AuditEntry::new("recipients.export"),
+            Self::Messages => AuditEntry::new("messages.export"),
+            Self::Codes => AuditEntry::new("otp.export"),
         }
     }
 
     /// Returns whether programs repeat this reading often: a backup follows the log each second.
     const fn is_repeated(self) -> bool {
-        matches!(self, Self::Log | Self::Files | Self::Events | Self::Recipients)
+        matches!(
+            self,
+            Self::Log
+                | Self::Files
+                | Self::Events
+                | Self::Recipients
+                | Self::Messages
+                | Self::Codes
+        )
     }
 }
 

@@ -7,16 +7,19 @@ use postrider_actors::domain::template::TemplateName;
 use postrider_actors::domain::{MessageId, PartyId, UserId};
 use postrider_actors::{
     MessageError, MessageFilter, MessageKind, MessageSent, MessageState, MessageStatus, Permission,
-    Replayable, Route, SendMessageError, Unavailable, UnavailableReason,
+    Replayable, Route, SendMessageError, Unavailable, UnavailableReason, Workspace,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::audited_reads::ReadingKind;
+use super::contacts::{NamedContact, contacts_named, reads_contacts};
 use super::message_body::SendMessageBody;
 use super::pipeline::{
     Answer, ApiError, Call, Code, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Query, Reply, Routes,
     encode_id_cursor, id_cursor_of, route,
 };
+use super::streamed::{AnswerParts, CSV, CSV_UTF8, FileRows, PART_ROWS, csv_lines, stream};
 use super::templates::template_refusal;
 
 /// The first byte of a cursor, which defines the format of the rest: a message.
@@ -113,8 +116,15 @@ pub(crate) struct MessageAnswer {
     #[serde(rename = "type")]
     #[schema(example = "template")]
     kind: &'static str,
+    /// The contact of its recipient; null without one, and for a caller without `contacts:read`.
+    contact: Option<NamedContact>,
     /// The template's name and language; null for a text.
     template: Option<TemplateAnswer>,
+    /// The text that the recipient reads, without media. Null for an authentication template, for a
+    /// caller without `contacts:read`, and after the recipient's contact was deleted or got another
+    /// phone.
+    #[schema(example = "Your order 1017 is on its way.")]
+    text: Option<Box<str>>,
     /// `queued`, `held` (the channel took it and sends it later, or drops it), `sent`, `delivered`,
     /// `read`, `failed`, or `unknown`: it was handed over and no answer came.
     #[schema(example = "delivered")]
@@ -176,8 +186,9 @@ pub(crate) struct MessageErrorAnswer {
     details: String,
 }
 
-impl From<MessageState> for MessageAnswer {
-    fn from(state: MessageState) -> Self {
+impl MessageAnswer {
+    /// Returns the answer about a message with this text to this contact.
+    fn of(state: MessageState, text: Box<str>, contact: Option<NamedContact>) -> Self {
         let time = |at: Option<postrider_actors::domain::Timestamp>| at.map(|at| at.to_string());
         let error = |MessageError { reason, code, details }| MessageErrorAnswer {
             reason: String::from(reason),
@@ -194,6 +205,8 @@ impl From<MessageState> for MessageAnswer {
             template: state
                 .template
                 .map(|TemplateName { name, language }| TemplateAnswer { name, language }),
+            contact,
+            text: Some(text).filter(|text| !text.is_empty()),
             status: state.status.as_str(),
             error: state.error.map(error),
             price: state.price,
@@ -224,9 +237,42 @@ async fn read(mut call: Call<Principal>) -> Answer {
     const MISSING: &str = "no such message";
     let id: MessageId = call.path("message_id", MISSING).await?;
     match call.caller.workspace().message(id).await? {
-        Some(state) => Ok(Reply::ok(&MessageAnswer::from(state))),
+        Some(state) => {
+            let answer = answers(&call, vec![state]).await?.pop();
+            answer.map_or_else(|| Err(ApiError::not_found(MISSING)), |it| Ok(Reply::ok(&it)))
+        }
         None => Err(ApiError::not_found(MISSING)),
     }
+}
+
+/// Returns the answers about messages. Without `contacts:read` they have no names and no texts.
+async fn answers(
+    call: &Call<Principal>,
+    states: Vec<MessageState>,
+) -> Result<Vec<MessageAnswer>, ApiError> {
+    let shown = shown(call.caller.workspace(), states, reads_contacts(call)).await?;
+    Ok(shown.into_iter().map(|(answer, _)| answer).collect())
+}
+
+/// Returns the answers about messages, each with its recipient's name in a file.
+async fn shown(
+    workspace: &Workspace,
+    states: Vec<MessageState>,
+    may_read: bool,
+) -> Result<Vec<(MessageAnswer, String)>, Unavailable> {
+    if !may_read {
+        let answer = |state| (MessageAnswer::of(state, Box::default(), None), String::new());
+        return Ok(states.into_iter().map(answer).collect());
+    }
+    let people = states.iter().map(|state| Some(state.to.clone())).collect();
+    let contacts = contacts_named(workspace, people).await?;
+    let texts = workspace.message_texts(&states).await?;
+    let rows = states.into_iter().zip(texts).zip(contacts);
+    let answer = |((state, text), contact): ((_, _), Option<NamedContact>)| {
+        let name = contact.as_ref().map(|contact| contact.name.clone()).unwrap_or_default();
+        (MessageAnswer::of(state, text, contact), name)
+    };
+    Ok(rows.map(answer).collect())
 }
 
 const STATUSES: [MessageStatus; 7] = [
@@ -293,7 +339,7 @@ async fn list(call: Call<Principal>) -> Answer {
     if since.zip(until).is_some_and(|(since, until)| until < since) {
         return Err(ApiError::field("until", "must not be before `since`"));
     }
-    let filter = MessageFilter {
+    let wanted = MessageFilter {
         to: party(&query)?,
         status: query.text("status")?.map(status).transpose()?,
         kind: parsed(&query, "type", &rule_of_types())?,
@@ -305,11 +351,95 @@ async fn list(call: Call<Principal>) -> Answer {
         until,
     };
     let after = id_cursor_of(&query, CURSOR_VERSION)?.map(MessageId::from_bytes);
-    let page = call.caller.workspace().messages(filter, after, limit).await?;
+    if call.wants(CSV) {
+        call.reads_all(ReadingKind::Messages).await?;
+        let lines = MessageLines { wanted, may_read: reads_contacts(&call), next: FileRows::Head };
+        return Ok(stream(&call, CSV_UTF8, lines));
+    }
+    let page = call.caller.workspace().messages(wanted, after, limit).await?;
     Ok(Reply::ok(&ListedMessagesAnswer {
-        data: page.messages.into_iter().map(MessageAnswer::from).collect(),
+        data: answers(&call, page.messages).await?,
         next_cursor: page.next.map(|id| encode_id_cursor(CURSOR_VERSION, id.as_bytes())),
     }))
+}
+
+const CSV_HEAD: [&str; 19] = [
+    "message_id",
+    "to",
+    "name",
+    "type",
+    "template",
+    "language",
+    "text",
+    "status",
+    "error_reason",
+    "error_code",
+    "error_details",
+    "price",
+    "created_at",
+    "sent_at",
+    "delivered_at",
+    "read_at",
+    "failed_at",
+    "broadcast_id",
+    "reference",
+];
+
+/// The messages of a file, and the position in it.
+struct MessageLines {
+    wanted: MessageFilter,
+    may_read: bool,
+    next: FileRows<MessageId>,
+}
+
+impl AnswerParts for MessageLines {
+    async fn next(&mut self, workspace: &Workspace) -> Result<Option<Vec<u8>>, Unavailable> {
+        let after = match self.next {
+            FileRows::Head => {
+                self.next = FileRows::After(None);
+                return Ok(Some(csv_lines([CSV_HEAD.map(str::to_owned).to_vec()])));
+            }
+            FileRows::After(after) => after,
+            FileRows::End => return Ok(None),
+        };
+        let page = workspace.messages(self.wanted.clone(), after, PART_ROWS).await?;
+        self.next = FileRows::after(page.next);
+        let rows = shown(workspace, page.messages, self.may_read).await?;
+        Ok(Some(csv_lines(rows.into_iter().map(cells))))
+    }
+}
+
+fn cells((row, name): (MessageAnswer, String)) -> Vec<String> {
+    let error = row.error.unwrap_or(MessageErrorAnswer {
+        reason: String::new(),
+        code: None,
+        details: String::new(),
+    });
+    let (template, language) = row
+        .template
+        .map(|template| (template.name.into(), template.language.into()))
+        .unwrap_or_default();
+    vec![
+        row.message_id,
+        row.to.or(row.recipient).unwrap_or_default(),
+        name,
+        row.kind.to_owned(),
+        template,
+        language,
+        row.text.map(String::from).unwrap_or_default(),
+        row.status.to_owned(),
+        error.reason,
+        error.code.map(|code| code.to_string()).unwrap_or_default(),
+        error.details,
+        row.price.to_string(),
+        row.created_at,
+        row.sent_at.unwrap_or_default(),
+        row.delivered_at.unwrap_or_default(),
+        row.read_at.unwrap_or_default(),
+        row.failed_at.unwrap_or_default(),
+        row.broadcast_id.unwrap_or_default(),
+        row.reference.unwrap_or_default(),
+    ]
 }
 
 /// Returns the recipient to filter by. An unescaped `+` arrives as a space, with which no id

@@ -21,6 +21,26 @@ pub(crate) const CSV_UTF8: &str = "text/csv; charset=utf-8";
 /// The type of answers with one object per line.
 pub(crate) const JSON_LINES: &str = "application/x-ndjson";
 
+/// The maximum number of rows of a file that are read at a time from a list with a cursor.
+pub(crate) const PART_ROWS: usize = 500;
+
+/// The position in a file of the rows of a list with a cursor.
+pub(crate) enum FileRows<I> {
+    /// Nothing was written, not even the names of the columns.
+    Head,
+    /// The rows after this one are next; `None`: all rows are.
+    After(Option<I>),
+    /// All rows were written.
+    End,
+}
+
+impl<I> FileRows<I> {
+    /// Returns the position after a part of the list.
+    pub(crate) fn after(next: Option<I>) -> Self {
+        next.map_or(Self::End, |id| Self::After(Some(id)))
+    }
+}
+
 /// The source of an answer's parts.
 pub(crate) trait AnswerParts: Send + 'static {
     /// Returns the next part, which may be empty; `None` at the end.

@@ -211,9 +211,9 @@ section! {
     /// Most single messages of a workspace that may wait for the channel at a time. More are
     /// answered 503.
     unsent_per_workspace_max: usize = 1_000_000, value::whole(1..=100_000_000);
-    /// Retention of a single message after it was accepted; then it is 404. One that may still be
-    /// sent, or settled by a report, is kept until that is over. In a conversation its text stays,
-    /// with the status `unknown`.
+    /// Retention of a single message, with its text, after it was accepted; then it is 404. One
+    /// that may still be sent, or settled by a report, is kept until that is over. In a
+    /// conversation its text stays, with the status `unknown`.
     kept_days: Option<Duration> = 365, value::days_or_ever();
 }
 
@@ -221,7 +221,8 @@ section! {
     /// Retention of what was written in conversations.
     Conversations = "conversations"
     /// Retention of the messages of conversations. The conversation and its contact stay. So does
-    /// the beginning of the last message, which the list of conversations shows.
+    /// the beginning of the last message, which the list of conversations shows. A text that was
+    /// sent also stays with its message (`messages.kept_days`).
     kept_days: Option<Duration> = 0, value::days_or_ever();
 }
 

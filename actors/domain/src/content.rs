@@ -124,6 +124,8 @@ pub struct TemplateContent {
     pub components: Box<str>,
     /// The text that the recipient reads, without media.
     pub text: Box<str>,
+    /// The template's category.
+    pub category: TemplateCategory,
 }
 
 impl<T> MessageContent<T> {
@@ -173,7 +175,19 @@ impl<T> MessageContent<T> {
 }
 
 impl RenderedContent {
-    /// Returns the text that the recipient reads, without media. Conversations show it.
+    /// Returns the text that people of the workspace may read later; empty for an authentication
+    /// template, whose parameters are codes.
+    #[must_use]
+    pub fn shown_text(&self) -> &str {
+        match self {
+            Self::Template(TemplateContent {
+                category: TemplateCategory::Authentication, ..
+            }) => "",
+            _ => self.text(),
+        }
+    }
+
+    /// Returns the text that the recipient reads, without media.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -204,8 +218,18 @@ pub enum ContentDecodeError {
 #[derive(Serialize, Deserialize)]
 enum StoredContent<'a> {
     Text(#[serde(with = "text::stored")] MessageText),
-    Template { template: Cow<'a, TemplateName>, components: &'a str, text: &'a str },
-    Object { kind: MessageKind, object: &'a str, text: &'a str, media: Option<MediaId> },
+    Template {
+        template: Cow<'a, TemplateName>,
+        components: &'a str,
+        text: &'a str,
+        category: TemplateCategory,
+    },
+    Object {
+        kind: MessageKind,
+        object: &'a str,
+        text: &'a str,
+        media: Option<MediaId>,
+    },
 }
 
 impl RenderedContent {
@@ -214,8 +238,9 @@ impl RenderedContent {
     pub fn to_bytes(&self) -> Vec<u8> {
         let stored = match self {
             Self::Text(text) => StoredContent::Text(text.clone()),
-            Self::Template(TemplateContent { template, components, text }) => {
-                StoredContent::Template { template: Cow::Borrowed(template), components, text }
+            Self::Template(TemplateContent { template, components, text, category }) => {
+                let (template, category) = (Cow::Borrowed(template), *category);
+                StoredContent::Template { template, components, text, category }
             }
             Self::Object(ObjectContent { kind, object, text, about: _, media }) => {
                 StoredContent::Object { kind: *kind, object, text, media: *media }
@@ -239,11 +264,12 @@ impl RenderedContent {
         };
         Ok(match stored {
             StoredContent::Text(text) => Self::Text(text),
-            StoredContent::Template { template, components, text } => {
+            StoredContent::Template { template, components, text, category } => {
                 Self::Template(TemplateContent {
                     template: template.into_owned(),
                     components: components.into(),
                     text: text.into(),
+                    category,
                 })
             }
             StoredContent::Object { kind, object, text, media } => Self::Object(ObjectContent {
@@ -299,7 +325,19 @@ mod tests {
             template: TemplateName { name: "offer".into(), language: "en".into() },
             components: r#"[{"type":"body"}]"#.into(),
             text: "Hi".into(),
+            category: TemplateCategory::Utility,
         }
+    }
+
+    #[test]
+    fn the_text_of_an_authentication_template_is_not_shown() {
+        let text = |category| {
+            let template = TemplateContent { category, ..template() };
+            RenderedContent::Template(template).shown_text().to_owned()
+        };
+        assert_eq!(text(TemplateCategory::Authentication), "");
+        assert_eq!(text(TemplateCategory::Marketing), "Hi");
+        assert_eq!(RenderedContent::Text(self::text()).shown_text(), "Hé");
     }
 
     #[test]
@@ -335,7 +373,8 @@ mod tests {
     fn examples() -> [RenderedContent; 4] {
         let template = TemplateName { name: "offer".into(), language: "en".into() };
         let components = r#"[{"type":"body"}]"#.into();
-        let template = TemplateContent { template, components, text: "Hi".into() };
+        let category = TemplateCategory::Utility;
+        let template = TemplateContent { template, components, text: "Hi".into(), category };
         let object = ObjectContent {
             kind: MessageKind::Image,
             object: r#"{"link":"l"}"#.into(),
@@ -375,7 +414,7 @@ mod tests {
         }
         sheet.is(expect_test::expect![[r#"
             text: 01000348c3a9
-            template: 0101056f6666657202656e115b7b2274797065223a22626f6479227d5d024869
+            template: 0101056f6666657202656e115b7b2274797065223a22626f6479227d5d02486900
             image: 0102020c7b226c696e6b223a226c227d014100
             image: 0102020c7b226c696e6b223a226c227d01410110018bcfe5687b0102030405060708090a
         "#]]);

@@ -20,6 +20,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::words::words;
 use super::{EventId, PartyId, Phone, RequestId, Timestamp, WorkspaceId, json};
 use message::{MessageData, MessageStep};
 use otp::{OtpData, OtpFailedData, OtpSentData};
@@ -36,38 +37,38 @@ pub use self::{
     payload as webhook,
 };
 
-/// The status of a request for a one-time password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OtpStatus {
-    /// It can be verified.
-    Active,
-    /// The right code was submitted.
-    Verified,
-    /// It expired before the right code was submitted.
-    Expired,
-    /// Five wrong codes were submitted.
-    Invalidated,
-    /// The caller cancelled it.
-    Cancelled,
+words! {
+    /// The status of a request for a one-time password.
+    OtpStatus {
+        /// It can be verified.
+        Active = "active",
+        /// The right code was submitted.
+        Verified = "verified",
+        /// It expired before the right code was submitted.
+        Expired = "expired",
+        /// Five wrong codes were submitted.
+        Invalidated = "invalidated",
+        /// The caller cancelled it.
+        Cancelled = "cancelled",
+    }
 }
 
-/// The delivery status of the message that carries a code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Delivery {
-    /// The message is durable. The channel has not accepted it yet.
-    Queued,
-    /// The channel accepted it.
-    Sent,
-    /// The channel refused it, or did not accept it while the code was valid.
-    Failed,
-    /// It was sent to the channel, and no answer came.
-    Unknown,
-    /// It is on the recipient's device.
-    Delivered,
-    /// The recipient has opened it.
-    Read,
+words! {
+    /// The delivery status of the message that carries a code.
+    Delivery {
+        /// The message is durable. The channel has not accepted it yet.
+        Queued = "queued",
+        /// The channel accepted it.
+        Sent = "sent",
+        /// The channel refused it, or did not accept it while the code was valid.
+        Failed = "failed",
+        /// It was sent to the channel, and no answer came.
+        Unknown = "unknown",
+        /// It is on the recipient's device.
+        Delivered = "delivered",
+        /// The recipient has opened it.
+        Read = "read",
+    }
 }
 
 /// The bytes cannot be decoded as events of this version.

@@ -71,7 +71,7 @@ pub use numbers::check::{CheckNumberError, NumberCheck, NumberProblem};
 pub use otp::sms::{SetSmsError, SmsInfo, SmsReceipt, SmsReceiptError, SmsRoute};
 pub use otp::test_phones::TestPhones;
 pub use otp::{
-    DecisionData, DecisionFilter, DecisionRow, DecisionsPage, OtpDays, OtpFilter, OtpRow, OtpsPage,
+    DecisionData, DecisionFilter, DecisionRow, DecisionsPage, OtpDays, OtpFilter, OtpsPage,
 };
 pub use suppressions::{ContactsCount, Suppression, SuppressionsPage, UnsuppressError};
 pub use templates::{NewTemplate, Template, TemplateError, UseTemplateError};

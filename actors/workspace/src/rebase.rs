@@ -31,14 +31,15 @@ const fn kind(table: Table, begins: Option<u8>, rebased: Rebased) -> RebasedKind
     RebasedKind { table, begins, follows: None, rebased }
 }
 
-static KINDS: [RebasedKind; 7] = [
+static KINDS: [RebasedKind; 8] = [
     // The time of a person's last message.
     kind(Table::Windows, None, begins_with_moment),
     // The times of the last decision about a person, and of their last choice.
     kind(Table::Suppressions, Some(b'w'), begins_with_moment),
     kind(Table::Suppressions, Some(b'c'), begins_with_moment),
-    // The time of a contact's deletion.
+    // The times of a contact's deletion, and of the loss of a name.
     kind(Table::Aliases, Some(b'd'), begins_with_moment),
+    kind(Table::Aliases, Some(b't'), begins_with_moment),
     kind(Table::Idempotency, Some(b'k'), idempotency::rebased),
     // Waiting deliveries: they are behind the endpoint's id.
     RebasedKind {

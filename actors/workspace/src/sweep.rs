@@ -27,7 +27,7 @@ pub const SLICE_MAX: usize = 500;
 /// All together they stay below a quarter of the bytes that the writer accepts into one group.
 const SLICES_AT_ONCE: usize = 4;
 /// The number of kinds of records that a workspace's actor deletes by age.
-pub(crate) const KINDS: usize = 14;
+pub(crate) const KINDS: usize = 15;
 /// A moment that never comes.
 pub(crate) const NEVER: Timestamp = Timestamp::from_millis(u64::MAX);
 

@@ -73,19 +73,12 @@ pub(crate) struct SampleAnswer {
     /// Who gets it.
     #[schema(example = "+15550123456")]
     to: String,
-    /// The contact's name; null where there is no contact.
+    /// The contact's name; null without a contact, and for a caller without `contacts:read`.
     #[schema(example = "Ada")]
     name: Option<Box<str>>,
     /// What their phone shows, without media.
     #[schema(example = "Hello Ada, our spring sale begins.")]
     text: Box<str>,
-}
-
-impl From<BroadcastSample> for SampleAnswer {
-    fn from(sample: BroadcastSample) -> Self {
-        let BroadcastSample { to, name, text } = sample;
-        Self { to: to.to_string(), name, text }
-    }
 }
 
 #[utoipa::path(
@@ -116,6 +109,12 @@ async fn preview(call: Call<Principal>) -> Answer {
     let found = caller.workspace().preview_broadcast(new).await?;
     drop(permit);
     let BroadcastPreview { recipients, suppressed, missing_variables, .. } = found;
+    let reads_names = caller.check(Permission::ContactsRead).is_ok();
+    let sample = |BroadcastSample { to, name, text }| SampleAnswer {
+        to: to.to_string(),
+        name: name.filter(|_| reads_names),
+        text,
+    };
     Ok(Reply::ok(&PreviewAnswer {
         recipients,
         suppressed,
@@ -124,7 +123,7 @@ async fn preview(call: Call<Principal>) -> Answer {
         cost: found.cost,
         credits_left: found.credits_left,
         seconds_at_pace: found.at_pace.map(|time| time.as_secs()),
-        samples: found.samples.into_iter().map(SampleAnswer::from).collect(),
+        samples: found.samples.into_iter().map(sample).collect(),
     }))
 }
 

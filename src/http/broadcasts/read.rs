@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::broadcast_id;
 use crate::http::audited_reads::ReadingKind;
+use crate::http::contacts::{NamedContact, named_contacts};
 use crate::http::pipeline::{Answer, ApiError, Call, Key, Page, Principal, Reply, Routes, route};
 use crate::http::streamed::{AnswerParts, CSV, CSV_UTF8, csv_lines, stream};
 
@@ -118,6 +119,8 @@ pub(crate) struct RecipientAnswer {
     /// Who.
     #[schema(example = "+15550123456")]
     to: String,
+    /// The contact of that phone; null without one, and for a caller without `contacts:read`.
+    contact: Option<NamedContact>,
     /// The message to it; null for one that has opted out.
     #[schema(example = "msg_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     message_id: Option<String>,
@@ -216,8 +219,8 @@ impl From<Broadcast> for BroadcastRow {
     }
 }
 
-impl From<RecipientRow> for RecipientAnswer {
-    fn from(row: RecipientRow) -> Self {
+impl RecipientAnswer {
+    fn of(row: RecipientRow, contact: Option<NamedContact>) -> Self {
         let error = |RecipientError { reason, code, details }| RecipientErrorAnswer {
             reason,
             code,
@@ -225,6 +228,7 @@ impl From<RecipientRow> for RecipientAnswer {
         };
         Self {
             to: row.to.to_string(),
+            contact,
             message_id: row.message_id.map(|id| id.to_string()),
             status: row.status.as_str(),
             error: row.error.map(error),
@@ -312,7 +316,9 @@ async fn recipients(mut call: Call<Principal>) -> Answer {
         return Ok(stream(&call, CSV_UTF8, lines));
     }
     let found = workspace.broadcast_recipients(id, status, page.skip(), page.limit()).await?;
-    let rows = found.rows.into_iter().map(RecipientAnswer::from).collect();
+    let people = found.rows.iter().map(|row| Some(row.to.into())).collect();
+    let rows = found.rows.into_iter().zip(named_contacts(&call, people).await?);
+    let rows = rows.map(|(row, contact)| RecipientAnswer::of(row, contact)).collect();
     Ok(Reply::ok(&page.of_rows(rows, found.total)))
 }
 

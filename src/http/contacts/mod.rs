@@ -18,7 +18,10 @@ use super::pipeline::{
 };
 use rows::{ContactInput, ContactUpdate};
 
-pub(crate) use rows::{ContactRow, ContactsAnswer, search_term};
+pub(crate) use rows::{
+    ContactRow, ContactsAnswer, NamedContact, contacts_named, named_contacts, reads_contacts,
+    search_term,
+};
 
 pub(crate) const NO_SUCH_CONTACT: &str = "no such contact";
 /// The prefix of a custom field's name.

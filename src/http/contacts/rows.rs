@@ -1,13 +1,13 @@
 //! The contacts in the bodies of requests and answers.
 
 use postrider_actors::domain::contact::TAGS_MAX;
-use postrider_actors::domain::{ContactName, CustomFields, Email, Phone, Tags};
-use postrider_actors::{Contact, ContactChange, NewContact};
+use postrider_actors::domain::{ContactName, CustomFields, Email, PartyId, Phone, Tags};
+use postrider_actors::{Contact, ContactChange, NewContact, Permission, Unavailable, Workspace};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::http::pipeline::{ApiError, object};
+use crate::http::pipeline::{ApiError, Call, Principal, object};
 
 /// The maximum length of a search term, in characters.
 const SEARCH_CHARS_MAX: usize = 200;
@@ -47,6 +47,59 @@ pub(crate) struct ContactRow {
     /// When it was last changed.
     #[schema(format = DateTime, example = "2026-01-31T09:25:00.000Z")]
     updated_at: String,
+}
+
+/// The contact of a person, as rows about something else name it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NamedContact {
+    /// The contact's id.
+    #[schema(example = "con_01jd3v0x5n8m7k2q4r6s8t0w2y")]
+    contact_id: String,
+    /// The contact's name.
+    #[schema(example = "Ana Souza")]
+    pub(crate) name: String,
+}
+
+/// Returns the contacts of these people in their order. A caller without `contacts:read` gets none.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn named_contacts(
+    call: &Call<Principal>,
+    people: Vec<Option<PartyId>>,
+) -> Result<Vec<Option<NamedContact>>, ApiError> {
+    if !reads_contacts(call) {
+        return Ok(people.iter().map(|_| None).collect());
+    }
+    Ok(contacts_named(call.caller.workspace(), people).await?)
+}
+
+/// Returns the contacts of these people in their order.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) async fn contacts_named(
+    workspace: &Workspace,
+    people: Vec<Option<PartyId>>,
+) -> Result<Vec<Option<NamedContact>>, Unavailable> {
+    let has_names: Vec<bool> = people.iter().map(Option::is_some).collect();
+    let known: Vec<_> = people.into_iter().flatten().collect();
+    let mut found = match known.is_empty() {
+        true => Vec::new(),
+        false => workspace.contacts_of(known).await?,
+    }
+    .into_iter();
+    let named = |contact: Contact| NamedContact {
+        contact_id: contact.id.to_string(),
+        name: contact.name.as_str().to_owned(),
+    };
+    let contact = |has_name| if has_name { found.next().flatten().map(named) } else { None };
+    Ok(has_names.into_iter().map(contact).collect())
+}
+
+/// Returns whether the caller may read contacts and what was written to them.
+pub(crate) fn reads_contacts(call: &Call<Principal>) -> bool {
+    call.caller.check(Permission::ContactsRead).is_ok()
 }
 
 impl From<Contact> for ContactRow {

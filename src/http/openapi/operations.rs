@@ -116,7 +116,10 @@ fn describe_key(operation: &mut Operation) {
 }
 
 /// The operations, each with its type of file.
-const FILE_ANSWERS: [(&str, &str); 6] = [
+const FILE_ANSWERS: [(&str, &str); 9] = [
+    ("listOtps", CSV),
+    ("listOtpsByMessagingPath", CSV),
+    ("listMessages", CSV),
     ("listBroadcastRecipients", CSV),
     ("readCampaignAnalytics", CSV),
     ("readAdAnalytics", CSV),
@@ -126,7 +129,7 @@ const FILE_ANSWERS: [(&str, &str); 6] = [
 ];
 
 const OF_CSV: &str = "With `Accept: text/csv` the answer is all rows as CSV, the whole file \
-    whatever `page` and `limit` say; a `'` stands before what a spreadsheet would take for a \
+    whatever `page`, `cursor` and `limit` say; a `'` stands before what a spreadsheet would take for a \
     formula.";
 const OF_LINES: &str = "With `Accept: application/x-ndjson` the answer is one event a line, from \
     the cursor on to the end of the log as it is, whatever `limit` says.";

@@ -2,19 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use postrider_actors::domain::RequestId;
 use postrider_actors::domain::destination::calling_code;
 use postrider_actors::domain::event::chain::OtpChannel;
 use postrider_actors::domain::event::decision::OtpDecision;
-use postrider_actors::{Delivery, OtpFilter, OtpRow, OtpState, OtpStatus, Permission};
+use postrider_actors::domain::{PartyId, RequestId, Timestamp};
+use postrider_actors::{
+    Delivery, OtpFilter, OtpState, OtpStatus, Permission, Unavailable, Workspace,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::chain::TryRow;
+use crate::http::audited_reads::ReadingKind;
+use crate::http::contacts::{NamedContact, contacts_named, named_contacts, reads_contacts};
 use crate::http::pipeline::{
     Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Reply, Routes,
     encode_id_cursor, id_cursor_of, route,
 };
+use crate::http::streamed::{AnswerParts, CSV, CSV_UTF8, FileRows, PART_ROWS, csv_lines, stream};
 
 /// First byte of a cursor, which defines the format of the rest: a request.
 const CURSOR_VERSION: u8 = 1;
@@ -29,8 +34,8 @@ pub(super) fn routes() -> Routes {
 
 /// A request for a one-time password, without its code.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = ListedOtp)]
-pub(crate) struct ListedOtpRow {
+#[schema(as = Otp)]
+pub(crate) struct OtpAnswer {
     /// The request.
     #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
     request_id: String,
@@ -38,6 +43,8 @@ pub(crate) struct ListedOtpRow {
     /// has, and of a person whose phone the channel hides.
     #[schema(example = "+15550123456")]
     phone: Option<String>,
+    /// The contact of that phone; null without one, and for a caller without `contacts:read`.
+    contact: Option<NamedContact>,
     /// `active`, `verified`, `expired`, `invalidated` (five wrong codes) or `cancelled`.
     #[schema(value_type = String, example = "active")]
     status: OtpStatus,
@@ -98,11 +105,12 @@ pub(crate) struct ListedOtpRow {
     metadata: BTreeMap<String, String>,
 }
 
-impl From<OtpRow> for ListedOtpRow {
-    fn from(row: OtpRow) -> Self {
+impl OtpAnswer {
+    pub(super) fn of(row: OtpState, contact: Option<NamedContact>) -> Self {
         Self {
             request_id: row.request_id.to_string(),
             phone: row.phone.map(|phone| phone.to_string()),
+            contact,
             status: row.status,
             delivery_status: row.delivery,
             attempts_remaining: row.attempts_remaining,
@@ -125,87 +133,11 @@ impl From<OtpRow> for ListedOtpRow {
     }
 }
 
-/// Where a request stands.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct OtpAnswer {
-    /// The request.
-    #[schema(example = "otp_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    request_id: String,
-    /// `active`, `verified`, `expired`, `invalidated` (five wrong codes) or `cancelled`.
-    #[schema(value_type = String, example = "active")]
-    status: OtpStatus,
-    /// Wrong codes that are still allowed.
-    #[schema(minimum = 0, maximum = 5)]
-    attempts_remaining: u8,
-    /// When the code stops, or stopped, being valid.
-    #[schema(format = DateTime, example = "2026-01-31T09:30:00.000Z")]
-    expires_at: String,
-    /// What became of the message, after a resend of the newest: `queued`, `sent`, `delivered`,
-    /// `read`, `failed` or `unknown`.
-    #[schema(value_type = String, example = "sent")]
-    delivery_status: Delivery,
-    /// What its caller calls it.
-    #[schema(example = "order-1017")]
-    reference: Option<String>,
-    /// What its caller keeps with it.
-    #[schema(value_type = Object, example = json!({"flow": "sign-in"}))]
-    metadata: BTreeMap<String, String>,
-    /// The channel that delivered it, or that of the step that began last.
-    #[schema(example = "messaging")]
-    channel: &'static str,
-    /// `outbound`, or `inbound`: its person sends the code.
-    #[schema(example = "outbound")]
-    mode: &'static str,
-    /// Where the code went, or who is to send it or sent it; null while anybody may send it, and of
-    /// a person whose phone the channel hides.
-    #[schema(example = "+15550123456")]
-    phone: Option<String>,
-    /// Who sent the code, once it is verified by that.
-    contact_id: Option<String>,
-    /// The number that its messages leave through; of one that ended an hour ago only where there
-    /// was a choice.
-    #[schema(example = "num_01jd3v0x5n8m7k2q4r6s8t0w2y")]
-    number_id: Option<String>,
-    /// What was decided of its newest send where the destination was limited: `allowed`, `probe`
-    /// or `would_refuse`; null where it was not. A resend that was refused changes nothing here.
-    #[schema(example = "probe")]
-    decision: Option<&'static str>,
-    /// The language that is used over that channel; from an hour after the end on only where one
-    /// was asked for.
-    #[schema(example = "en")]
-    language: Option<String>,
-    /// What became of each try to bring the code. Where it goes over the chat-app channel alone,
-    /// they are its sends: `started_at` is that of the request, and events have error codes.
-    tries: Vec<TryRow>,
-}
-
-impl From<OtpState> for OtpAnswer {
-    fn from(state: OtpState) -> Self {
-        Self {
-            request_id: state.request_id.to_string(),
-            status: state.status,
-            attempts_remaining: state.attempts_remaining,
-            expires_at: state.expires_at.to_string(),
-            delivery_status: state.delivery,
-            mode: if state.is_inbound { "inbound" } else { "outbound" },
-            phone: state.phone.map(|phone| phone.to_string()),
-            contact_id: state.notes.contact_id.map(|id| id.to_string()),
-            number_id: state.number.map(|id| id.to_string()),
-            decision: state.notes.decision().map(OtpDecision::as_str),
-            reference: state.notes.reference,
-            metadata: state.notes.metadata,
-            channel: state.channel.as_str(),
-            language: state.language,
-            tries: state.tries.into_iter().map(TryRow::from).collect(),
-        }
-    }
-}
-
 /// A part of the one-time passwords.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OtpsAnswer {
     /// Newest first. It may be short of rows, or empty, while `next_cursor` goes on.
-    data: Vec<ListedOtpRow>,
+    data: Vec<OtpAnswer>,
     /// Give it as `cursor`, with the same filters, to go on after this part; null at the oldest.
     #[schema(example = "AgGQ8fgbOAECAwQFBgcICQo")]
     next_cursor: Option<String>,
@@ -256,32 +188,89 @@ async fn list(call: Call<Principal>) -> Answer {
     if since.zip(until).is_some_and(|(since, until)| until < since) {
         return Err(ApiError::field("until", "must not be before `since`"));
     }
-    let filter = OtpFilter {
+    let status = query.text("status")?.map(str::parse);
+    let wanted = OtpFilter {
         phone: query.phone("phone")?,
-        status: query.text("status")?.map(status).transpose()?,
+        status: status.transpose().map_err(|error| ApiError::field("status", error))?,
         from: since,
         to: until,
         reference: query.text("reference")?.map(str::to_owned),
         channel: channel.transpose()?,
     };
     let after = id_cursor_of(&query, CURSOR_VERSION)?.map(RequestId::from_bytes);
-    let page = call.caller.workspace().otps(filter, after, limit).await?;
+    if call.wants(CSV) {
+        call.reads_all(ReadingKind::Codes).await?;
+        return Ok(stream(
+            &call,
+            CSV_UTF8,
+            OtpLines { wanted, may_read: reads_contacts(&call), next: FileRows::Head },
+        ));
+    }
+    let page = call.caller.workspace().otps(wanted, after, limit).await?;
+    let people = page.otps.iter().map(|row| row.phone.map(PartyId::from)).collect();
+    let contacts = named_contacts(&call, people).await?;
+    let rows = page.otps.into_iter().zip(contacts);
     Ok(Reply::ok(&OtpsAnswer {
-        data: page.otps.into_iter().map(ListedOtpRow::from).collect(),
+        data: rows.map(|(row, contact)| OtpAnswer::of(row, contact)).collect(),
         next_cursor: page.next.map(|id| encode_id_cursor(CURSOR_VERSION, id.as_bytes())),
     }))
 }
 
-fn status(text: &str) -> Result<OtpStatus, ApiError> {
-    match text {
-        "active" => Ok(OtpStatus::Active),
-        "verified" => Ok(OtpStatus::Verified),
-        "expired" => Ok(OtpStatus::Expired),
-        "invalidated" => Ok(OtpStatus::Invalidated),
-        "cancelled" => Ok(OtpStatus::Cancelled),
-        _ => {
-            let rule = "must be one of active, verified, expired, invalidated, cancelled";
-            Err(ApiError::field("status", rule))
-        }
+const CSV_HEAD: [&str; 12] = [
+    "request_id",
+    "phone",
+    "name",
+    "status",
+    "delivery_status",
+    "channel",
+    "attempts_remaining",
+    "sends",
+    "created_at",
+    "verified_at",
+    "ended_at",
+    "reference",
+];
+
+/// The one-time passwords of a file, and the position in it.
+struct OtpLines {
+    wanted: OtpFilter,
+    may_read: bool,
+    next: FileRows<RequestId>,
+}
+
+impl AnswerParts for OtpLines {
+    async fn next(&mut self, workspace: &Workspace) -> Result<Option<Vec<u8>>, Unavailable> {
+        let after = match self.next {
+            FileRows::Head => {
+                self.next = FileRows::After(None);
+                return Ok(Some(csv_lines([CSV_HEAD.map(str::to_owned).to_vec()])));
+            }
+            FileRows::After(after) => after,
+            FileRows::End => return Ok(None),
+        };
+        let page = workspace.otps(self.wanted.clone(), after, PART_ROWS).await?;
+        self.next = FileRows::after(page.next);
+        let person = |row: &OtpState| row.phone.filter(|_| self.may_read).map(PartyId::from);
+        let contacts = contacts_named(workspace, page.otps.iter().map(person).collect()).await?;
+        let rows = page.otps.into_iter().zip(contacts);
+        Ok(Some(csv_lines(rows.map(|(row, contact)| cells(row, contact)))))
     }
+}
+
+fn cells(row: OtpState, contact: Option<NamedContact>) -> Vec<String> {
+    let time = |at: Option<Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+    vec![
+        row.request_id.to_string(),
+        row.phone.map(|phone| phone.to_string()).unwrap_or_default(),
+        contact.map(|contact| contact.name).unwrap_or_default(),
+        row.status.as_str().to_owned(),
+        row.delivery.as_str().to_owned(),
+        row.channel.as_str().to_owned(),
+        row.attempts_remaining.to_string(),
+        row.sends.to_string(),
+        row.request_id.timestamp().to_string(),
+        time(row.verified_at),
+        time(row.ended_at),
+        row.notes.reference.unwrap_or_default(),
+    ]
 }

@@ -15,13 +15,14 @@ use std::net::IpAddr;
 use postrider_actors::domain::code::{CodeLength, Expiry};
 use postrider_actors::domain::event::chain::OtpChannel;
 use postrider_actors::domain::otp_text::sent_text;
-use postrider_actors::domain::{Email, Phone, RequestId, SenderNotes};
+use postrider_actors::domain::{Email, PartyId, Phone, RequestId, SenderNotes};
 use postrider_actors::{
     CallerContext, OtpSent, OtpState, Permission, Replayable, Route, SendMore, SendOtp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::contacts::named_contacts;
 use super::message_body::{check_chars, sender_notes};
 use super::pipeline::{Answer, ApiError, Call, Integer, Key, Principal, Reply, Routes, route};
 use list::OtpAnswer;
@@ -393,7 +394,8 @@ async fn resend(call: Call<Principal>) -> Answer {
 async fn read(mut call: Call<Principal>) -> Answer {
     let request_id: RequestId = call.path("request_id", NO_SUCH_REQUEST).await?;
     let state = call.caller.workspace().kept_otp(request_id).await?;
-    Ok(Reply::ok(&OtpAnswer::from(state)))
+    let contact = named_contacts(&call, vec![state.phone.map(PartyId::from)]).await?.pop();
+    Ok(Reply::ok(&OtpAnswer::of(state, contact.flatten())))
 }
 
 /// Parses a request id. A malformed id is answered like an unknown one.

@@ -5,6 +5,7 @@ mod list;
 mod media;
 mod send;
 mod service_window;
+mod shown;
 mod templates;
 
 pub use send::{send_waiting, text, write};

@@ -9,13 +9,13 @@ const CSV: &str = "text/csv";
 const LINES: &str = "application/x-ndjson";
 
 /// An answer that may be streamed.
-struct File {
-    kind: String,
-    cached: String,
-    text: String,
+pub struct File {
+    pub kind: String,
+    pub cached: String,
+    pub text: String,
 }
 
-async fn file(server: &TestServer, api: &Api, path: &str, accept: &str) -> File {
+pub async fn file(server: &TestServer, api: &Api, path: &str, accept: &str) -> File {
     // Another test may have installed a provider already.
     drop(rustls::crypto::ring::default_provider().install_default());
     let client = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -8,7 +8,7 @@ mod demo;
 mod demo_kept;
 mod disk_full;
 mod edges;
-mod files;
+pub mod files;
 mod fuzz;
 mod headers;
 mod heads;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use postrider_channel::{Content, Origin, Outbound};
 use postrider_domain::template::parameters::Filled;
-use postrider_domain::template::{TemplateName, parameters};
+use postrider_domain::template::{TemplateCategory, TemplateName, parameters};
 use postrider_domain::{
     BroadcastId, NumberId, Phone, RenderedContent, TemplateContent, Timestamp, WorkspaceId,
 };
@@ -20,6 +20,7 @@ pub(super) struct OutboundMessages {
     broadcast: BroadcastId,
     pub(super) number: NumberId,
     template: TemplateName,
+    category: TemplateCategory,
     definition: Vec<Value>,
     components: Vec<Value>,
     personal: bool,
@@ -36,6 +37,7 @@ impl OutboundMessages {
             broadcast: record.id,
             number: record.number,
             template: record.template.clone(),
+            category: record.category,
             definition: record.definition.clone(),
             components: record.components.clone(),
             personal: record.personal,
@@ -116,8 +118,8 @@ impl OutboundMessages {
         let Filled { components, text } = parameters::fill(&self.definition, &given)
             .map_err(|misfit| StoreError::Damaged(format!("{}: {misfit}", self.broadcast)))?;
         let (components, text) = (components.into(), text.into());
-        let template = self.template.clone();
-        let content = TemplateContent { template, components, text };
+        let (template, category) = (self.template.clone(), self.category);
+        let content = TemplateContent { template, components, text, category };
         let content = Arc::new(RenderedContent::Template(content));
         if variables.is_empty() {
             self.common = Some(Arc::clone(&content));

@@ -133,6 +133,7 @@ mod tests {
     use super::*;
     use postrider_domain::TemplateContent;
     use postrider_domain::code::CodeLength;
+    use postrider_domain::template::TemplateCategory;
     use postrider_domain::{CodeKey, MessageId, NumberId, RequestId, Timestamp};
 
     fn message(origin: Origin, content: Content) -> Outbound {
@@ -192,6 +193,7 @@ mod tests {
                 template: name("order_update", "en_US"),
                 components: components.into(),
                 text: "Hello Ada".into(),
+                category: TemplateCategory::Utility,
             })))
         };
         let given = message(Origin::Message(id), template(&components));

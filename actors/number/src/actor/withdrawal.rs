@@ -137,6 +137,7 @@ mod tests {
 
     use postrider_channel::{Outbound, TemplateContent, TemplateName};
     use postrider_domain::RequestId;
+    use postrider_domain::template::TemplateCategory;
 
     use super::*;
     use crate::queue::SendQueue;
@@ -145,8 +146,12 @@ mod tests {
     #[test]
     fn what_is_made_for_one_number_waits_there() {
         let template = TemplateName { name: "welcome".into(), language: "en".into() };
-        let content =
-            TemplateContent { template, components: "[]".into(), text: "Welcome!".into() };
+        let content = TemplateContent {
+            template,
+            components: "[]".into(),
+            text: "Welcome!".into(),
+            category: TemplateCategory::Utility,
+        };
         let content = Arc::new(RenderedContent::Template(content));
         let of = |pinned| {
             let content = Content::Message(Arc::clone(&content));

@@ -68,11 +68,11 @@ async fn a_message_is_written_in_so_many_bytes() {
     settled(2).await;
     expect![[r#"
         events put: 2 times, 26 of keys, 152 of values
-        journal: 2 times, 0 of keys, 129 of values
-        message_index put: 1 times, 35 of keys, 0 of values
+        journal: 2 times, 0 of keys, 130 of values
+        message_index put: 2 times, 70 of keys, 8 of values
         messages put: 1 times, 21 of keys, 57 of values
         workspaces put: 1 times, 12 of keys, 8 of values
-        all: 440
+        all: 484
     "#]]
     .assert_eq(&written.take());
 }

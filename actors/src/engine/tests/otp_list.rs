@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::{OtpFilter, OtpRow, TestPhones, VerifyOtpError};
+use crate::{OtpFilter, OtpState, TestPhones, VerifyOtpError};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -138,7 +138,7 @@ async fn page(
     filter: &OtpFilter,
     after: Option<RequestId>,
     limit: usize,
-) -> (Vec<OtpRow>, Option<RequestId>) {
+) -> (Vec<OtpState>, Option<RequestId>) {
     loop {
         // A store that was cut off answers again once its actor has restarted.
         if let Ok(mut page) = acme.otps(filter.clone(), after, limit).await {
@@ -154,7 +154,7 @@ async fn page(
     }
 }
 
-async fn pages(acme: &Workspace, filter: &OtpFilter, limit: usize) -> Vec<OtpRow> {
+async fn pages(acme: &Workspace, filter: &OtpFilter, limit: usize) -> Vec<OtpState> {
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
         let (some, next) = page(acme, filter, after, limit).await;
@@ -167,11 +167,11 @@ async fn pages(acme: &Workspace, filter: &OtpFilter, limit: usize) -> Vec<OtpRow
     }
 }
 
-fn ids(rows: &[OtpRow]) -> Vec<RequestId> {
+fn ids(rows: &[OtpState]) -> Vec<RequestId> {
     rows.iter().map(|row| row.request_id).collect()
 }
 
-fn filters(rows: &[OtpRow]) -> Vec<OtpFilter> {
+fn filters(rows: &[OtpState]) -> Vec<OtpFilter> {
     let every = OtpFilter::default;
     let middle = rows.get(rows.len() / 2).map(|row| row.request_id.timestamp());
     let late = rows.get(rows.len() / 4).map(|row| row.request_id.timestamp());
@@ -195,7 +195,7 @@ fn filters(rows: &[OtpRow]) -> Vec<OtpFilter> {
     ]
 }
 
-fn is_wanted(row: &OtpRow, of: &OtpFilter) -> bool {
+fn is_wanted(row: &OtpState, of: &OtpFilter) -> bool {
     let made_at = row.request_id.timestamp();
     of.phone.is_none_or(|phone| Some(phone) == row.phone)
         && of.status.is_none_or(|status| status == row.status)
@@ -316,7 +316,7 @@ impl Run {
     }
 
     /// Checks that each request of the start is listed once, whatever starts and ends meanwhile.
-    async fn walk_while_it_grows(&mut self, all: &[OtpRow]) {
+    async fn walk_while_it_grows(&mut self, all: &[OtpState]) {
         let (acme, mut after, mut answered) = (self.acme(), None, Vec::new());
         for at in 0.. {
             // They run while the page is read.

@@ -67,6 +67,9 @@ static ALL: [SweptKind; KINDS] = [
     SweptKind::new("deleted conversations", deletion::of_deleted)
         .late(Table::Conversations, deletion::marks)
         .on_demand(),
+    SweptKind::new("texts to deleted contacts", messages::texts::of_deleted)
+        .late(Table::Aliases, messages::texts::marks)
+        .on_demand(),
     SweptKind::new("broadcasts", broadcasts::long_over),
     SweptKind::new("recipients of cancelled broadcasts", broadcasts::dropped)
         .late(Table::Broadcasts, broadcasts::marks)

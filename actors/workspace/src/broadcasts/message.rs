@@ -3,14 +3,17 @@
 //! An id is derived from the id of the broadcast and the index of the recipient; none is stored.
 
 use postrider_store::view::codec;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use hashbrown::HashMap;
 use postrider_broadcast::audience::place_of;
 use postrider_broadcast::outcomes::Failed;
-use postrider_broadcast::provider_ids;
 use postrider_broadcast::record::{
     self, Record, WINDOW, message_id, of_message, record_key, records_prefix,
 };
+use postrider_broadcast::{provider_ids, with_variables};
+use postrider_domain::template::{TemplateCategory, parameters};
 use postrider_domain::{BroadcastId, MessageId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{Direction, StoreError, Table, View};
 
@@ -44,6 +47,28 @@ impl<'a> MessagesOf<'a> {
     pub(crate) fn message(&self, index: u32) -> Result<Option<MessageState>, StoreError> {
         let found = self.0.recipient(index)?;
         Ok(found.and_then(|(to, status, failed)| self.state(index, to, status, failed)))
+    }
+
+    /// Returns the texts of messages; none of an authentication template.
+    pub(crate) fn texts(
+        &self,
+        workspace: &WorkspaceId,
+        messages: &[MessageId],
+    ) -> Result<HashMap<MessageId, Box<str>>, StoreError> {
+        let Record { id, category, components, definition, .. } = &self.0.record;
+        let mut texts = HashMap::new();
+        if *category == TemplateCategory::Authentication {
+            return Ok(texts);
+        }
+        // In order of their places, each part of the audience is read once.
+        let places = messages.iter().map(|message| of_message(workspace, *message).1);
+        let places: BTreeSet<u32> = places.filter(|it| *it < self.0.record.sendable).collect();
+        self.0.recipients(places.into_iter(), &mut |index, _, variables| {
+            // The parameters fitted when the broadcast was created.
+            let filled = parameters::fill(definition, &with_variables(components, variables));
+            texts.extend(filled.ok().map(|filled| (message_id(*id, index), filled.text.into())));
+        })?;
+        Ok(texts)
     }
 
     /// Returns the messages to the recipients of a window, in the order of their places.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use postrider_broadcast::with_variables;
 use postrider_domain::template::parameters;
-use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{NumberId, PartyId, Phone, Timestamp, WorkspaceId};
 use postrider_store::{StoreError, View};
 use serde_json::Value;
@@ -12,7 +11,7 @@ use serde_json::Value;
 use crate::Workspace;
 use crate::broadcasts::create::{CreateBroadcastError, NewBroadcast};
 use crate::broadcasts::sender::{Samples, Sender, check_variables};
-use crate::contacts::party_holder;
+use crate::contacts::Contact;
 use crate::core::command::{Command, Context};
 use crate::suppressions::excluded_from_broadcasts;
 use crate::templates::{Template, known_template};
@@ -92,22 +91,6 @@ impl Command for QuoteBroadcast {
     }
 }
 
-/// Reads the names of the contacts with these phones.
-struct ContactNames(Vec<Phone>);
-
-impl Command for ContactNames {
-    type Answer = Vec<Option<Box<str>>>;
-    type Error = Unavailable;
-
-    fn carry_out(self, context: &mut Context<'_>) -> Result<Self::Answer, Unavailable> {
-        let name = |phone: Phone| {
-            let holder = party_holder(context, &PartyId::from(phone))?;
-            Ok(holder.map(|contact| contact.name.as_str().into()))
-        };
-        self.0.into_iter().map(name).collect()
-    }
-}
-
 impl Workspace {
     /// Returns a preview of a broadcast's messages and cost.
     ///
@@ -145,10 +128,13 @@ impl Workspace {
         if recipients > recipients_max {
             return Err(CreateBroadcastError::TooManyRecipients(recipients_max));
         }
-        let phones = shown.iter().map(|(phone, _)| *phone).collect();
-        let names = self.perform(ContactNames(phones)).await?;
-        let samples = shown.into_iter().zip(names);
-        let sample = |((to, text), name)| BroadcastSample { to, name, text };
+        let phones = shown.iter().map(|(phone, _)| PartyId::from(*phone)).collect();
+        let samples = shown.into_iter().zip(self.contacts_of(phones).await?);
+        let sample = |((to, text), contact): ((_, _), Option<Contact>)| BroadcastSample {
+            to,
+            name: contact.map(|it| it.name.as_str().into()),
+            text,
+        };
         Ok(BroadcastPreview {
             recipients,
             suppressed: recipients - sendable,

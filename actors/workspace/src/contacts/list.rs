@@ -93,6 +93,20 @@ impl Workspace {
         self.perform(WithPhone(phone)).await
     }
 
+    /// Returns the contacts of these people in their order, `None` for people without one.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn contacts_of(
+        &self,
+        people: Vec<PartyId>,
+    ) -> Result<Vec<Option<Contact>>, Unavailable> {
+        self.read(move |store, workspace| {
+            people.iter().map(|party| record::read_holder(store, workspace, party)).collect()
+        })
+        .await
+    }
+
     /// Returns the matching contacts, newest first: `limit` of them after the first `skip`.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 use postrider_domain::unavailable::Unavailable;
 use postrider_domain::{PartyId, Phone, Timestamp, WorkspaceId};
-use postrider_store::{StoreError, Table};
+use postrider_store::{StoreError, Table, View};
 use sha2::{Digest, Sha256};
 
 use crate::contacts;
@@ -61,8 +61,21 @@ pub(crate) fn deleted_key(workspace: &WorkspaceId, name: &PartyId) -> Vec<u8> {
 /// Returns the moment when the contact with a name was deleted; the start of time if it was not.
 pub(crate) fn deleted_at(context: &Context<'_>, name: &PartyId) -> Result<Timestamp, Unavailable> {
     let at = context.get(Table::Aliases, &deleted_key(&context.core.id, name))?;
-    let at = at.map(|at| at.try_into().map(u64::from_be_bytes)).transpose();
-    let damaged = |_| unreadable(StoreError::Damaged("when a contact was deleted".into()));
+    moment(at).map_err(unreadable)
+}
+
+/// Returns the same as it is committed.
+pub(crate) fn read_deleted_at(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    name: &PartyId,
+) -> Result<Timestamp, StoreError> {
+    moment(store.get(Table::Aliases, &deleted_key(workspace, name))?)
+}
+
+fn moment(record: Option<Vec<u8>>) -> Result<Timestamp, StoreError> {
+    let at = record.map(|at| at.try_into().map(u64::from_be_bytes)).transpose();
+    let damaged = |_| StoreError::Damaged("when a contact was deleted".into());
     Ok(Timestamp::from_millis(at.map_err(damaged)?.unwrap_or_default()))
 }
 

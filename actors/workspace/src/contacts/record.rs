@@ -255,6 +255,26 @@ pub(crate) fn read_at(
     found.map(|json| codec::decode(&json)).transpose()
 }
 
+/// Returns the key of the place of the contact that has this name.
+fn holder_key(workspace: &WorkspaceId, name: &PartyId) -> Vec<u8> {
+    match name {
+        PartyId::Phone(phone) => phone_key(workspace, *phone),
+        PartyId::User(id) => user_key(workspace, id),
+    }
+}
+
+/// Returns the contact of a party, if there is one.
+pub(crate) fn read_holder(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    name: &PartyId,
+) -> Result<Option<Contact>, StoreError> {
+    let Some(place) = store.get(Table::Contacts, &holder_key(workspace, name))? else {
+        return Ok(None);
+    };
+    read_at(store, workspace, number_of(&place)?)
+}
+
 /// Reads the contact of a party for a command.
 ///
 /// # Errors
@@ -264,10 +284,7 @@ pub(crate) fn read_holder_ahead(
     workspace: &WorkspaceId,
     name: &PartyId,
 ) -> Result<Option<Contact>, StoreError> {
-    let key = match name {
-        PartyId::Phone(phone) => phone_key(workspace, *phone),
-        PartyId::User(id) => user_key(workspace, id),
-    };
+    let key = holder_key(workspace, name);
     let Some(place) = reader.get(Table::Contacts, key)? else { return Ok(None) };
     let json = reader.get(Table::Contacts, contact_key(workspace, number_of(&place)?))?;
     json.map(|json| codec::decode(&json)).transpose()

@@ -15,6 +15,7 @@ use crate::core::command::{Command, Context, Footprint};
 use crate::core::quota;
 use crate::inbox::deletion::forget_conversation;
 use crate::messages::service_window;
+use crate::messages::texts;
 use crate::{Workspace, suppressions};
 
 /// The reason why a contact was not changed.
@@ -99,6 +100,9 @@ impl Command for UpdateContact {
                 suppressions::share(context, &phone, &id.clone().into())?;
             }
         }
+        if let Some(former) = old.phone.filter(|phone| contact.phone != Some(*phone)) {
+            texts::forget(context, &former.into());
+        }
         put_changed(context, &old, &contact)?;
         Ok(contact)
     }
@@ -158,6 +162,7 @@ pub(super) fn remove_contact(
 fn forget_phone(context: &mut Context<'_>, names: &PhoneNames) {
     forget_name(context, &names.phone.into());
     for name in &names.known_as {
+        texts::forget(context, &(*name).into());
         service_window::forget_all(context, &(*name).into());
     }
     phone_aliases::forget(context, names);
@@ -166,6 +171,7 @@ fn forget_phone(context: &mut Context<'_>, names: &PhoneNames) {
 /// Deletes the windows and reports of a name, and stores that its contact was deleted now.
 fn forget_name(context: &mut Context<'_>, name: &PartyId) {
     phone_aliases::note_deleted(context, name);
+    texts::forget(context, name);
     known_names::forget(context, name);
     if let PartyId::Phone(phone) = name {
         let key = replies::phone_key(&context.core.id, &phone.key_bytes());

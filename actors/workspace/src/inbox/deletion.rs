@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use crate::core::command::Context;
 use crate::email;
 use crate::media;
+use crate::messages::texts;
 use crate::sweep::{Look, NEVER, RecordKeys, SweepCursor, after};
 use postrider_domain::{ConversationId, Email, MessageId, WorkspaceId};
 use postrider_store::{Direction as Order, StoreError, Table, View};
@@ -31,9 +32,10 @@ pub(crate) fn forget_conversation(context: &mut Context<'_>, conversation: &Conv
     context.put(Table::Conversations, key, address.as_bytes().to_vec());
 }
 
-/// Returns whether committed messages are left of conversations whose contact was deleted.
+/// Returns whether anything is left that was written with a contact who was deleted.
 pub fn any_deleted(store: &dyn View, workspace: &WorkspaceId) -> Result<bool, StoreError> {
-    first_record(store, &prefix(workspace, b'g'), &[]).map(|found| found.is_some())
+    let marked = first_record(store, &prefix(workspace, b'g'), &[])?;
+    Ok(marked.is_some() || texts::any_forgotten(store, workspace)?)
 }
 
 /// A record's key and value.

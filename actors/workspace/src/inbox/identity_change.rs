@@ -15,6 +15,7 @@ use crate::core::command::Context;
 use crate::inbox::callback_items::received_key;
 use crate::inbox::identity_merge::{bind, merge};
 use crate::messages::service_window;
+use crate::messages::texts;
 use crate::suppressions;
 
 /// Processes the provider's notice that somebody has another phone number or another id, once.
@@ -129,6 +130,7 @@ fn apply_change(
         }
         if !news.contains(&old) && is_theirs(context, &proven, &old)? {
             service_window::close(context, &old, at)?;
+            texts::forget(context, &old);
         }
     }
     // The notice may omit a phone that it removes.

@@ -5,9 +5,11 @@
 //! checked message by message. So a page looks at a bounded number of messages, and can be short
 //! before the end.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use postrider_broadcast::audience::place_of;
 use postrider_broadcast::record::{WINDOW, message_id};
 use postrider_domain::unavailable::Unavailable;
@@ -18,8 +20,9 @@ use postrider_store::{Direction, StoreError, Table, View};
 
 use crate::Workspace;
 use crate::broadcasts::{MessagesOf, ids_before};
+use crate::contacts::phone_aliases::read_deleted_at;
 use crate::messages::index::{self, By};
-use crate::messages::{MessageState, MessageStatus};
+use crate::messages::{MessageState, MessageStatus, texts};
 use crate::newest_first::{LOOKED_AT_MAX, Walk, merged};
 
 /// The cost of looking for a phone in a broadcast.
@@ -99,6 +102,48 @@ impl Workspace {
         self.write_messages().await?;
         self.scan(move |store, workspace| list(store, workspace, &filter, after, limit)).await
     }
+
+    /// Returns the texts of messages in their order, each as its recipient reads it, without media.
+    ///
+    /// It is empty for an authentication template, for a message without text, and after the
+    /// recipient's contact was deleted. The same holds for a single message after the contact got
+    /// another phone.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the store cannot be read.
+    pub async fn message_texts(
+        &self,
+        messages: &[MessageState],
+    ) -> Result<Vec<Box<str>>, Unavailable> {
+        let wanted = messages.iter().map(|it| (it.message_id, it.to.clone(), it.broadcast));
+        let wanted: Vec<_> = wanted.collect();
+        self.read(move |store, workspace| texts_of(store, workspace, wanted)).await
+    }
+}
+
+fn texts_of(
+    store: &dyn View,
+    workspace: &WorkspaceId,
+    wanted: Vec<(MessageId, PartyId, Option<BroadcastId>)>,
+) -> Result<Vec<Box<str>>, StoreError> {
+    let mut by_broadcast: BTreeMap<BroadcastId, Vec<MessageId>> = BTreeMap::new();
+    for (id, _, broadcast) in &wanted {
+        broadcast.iter().for_each(|of| by_broadcast.entry(*of).or_default().push(*id));
+    }
+    let mut of_broadcasts = HashMap::new();
+    for (broadcast, ids) in by_broadcast {
+        if let Some(of) = MessagesOf::read(store, workspace, broadcast)? {
+            of_broadcasts.extend(of.texts(workspace, &ids)?);
+        }
+    }
+    let mut text = |(id, to, broadcast): (MessageId, PartyId, Option<BroadcastId>)| match broadcast
+    {
+        None => texts::read(store, workspace, &to, id),
+        // The audience of a broadcast stays, so its texts are hidden instead.
+        Some(_) if id.timestamp() <= read_deleted_at(store, workspace, &to)? => Ok(Box::default()),
+        Some(_) => Ok(of_broadcasts.remove(&id).unwrap_or_default()),
+    };
+    wanted.into_iter().map(&mut text).collect()
 }
 
 fn list(

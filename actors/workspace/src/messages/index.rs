@@ -27,6 +27,8 @@ pub(crate) enum By<'a> {
     Reference(&'a str),
     /// The channel's id of the message.
     Channel(&'a str),
+    /// The recipient, for the text (`messages/texts.rs`).
+    Text(&'a PartyId),
 }
 
 impl By<'_> {
@@ -44,6 +46,7 @@ impl By<'_> {
             Self::To(to) => (b't', Cow::Owned(to.key_text())),
             Self::Reference(reference) => (b'r', Cow::Borrowed(reference)),
             Self::Channel(id) => (b'p', Cow::Borrowed(id)),
+            Self::Text(to) => (b'x', Cow::Owned(to.key_text())),
         };
         [workspace.as_str().as_bytes(), &[0, kind], value.as_bytes(), &[0], end].concat()
     }
@@ -123,8 +126,11 @@ pub(crate) fn expired_messages(
             let state = MessageState::decode(id, value).ok();
             let settled = state.filter(|state| is_settled(state, look));
             goes = settled.is_some().then_some(id);
-            let entries = settled.iter().flat_map(|state| entry_keys(look.workspace, state));
-            keys.extend(entries.map(|key| (Table::MessageIndex, key)));
+            if let Some(state) = &settled {
+                let text = By::Text(&state.to).key(look.workspace, id);
+                let entries = entry_keys(look.workspace, state).chain([text]);
+                keys.extend(entries.map(|key| (Table::MessageIndex, key)));
+            }
         }
         if goes == Some(id) {
             cursor.pass(key);

@@ -14,6 +14,7 @@ mod reply_target;
 pub mod send;
 pub mod service_window;
 mod settle;
+pub mod texts;
 mod unwritten;
 
 pub use crate::core::message_status::MessageStatus;

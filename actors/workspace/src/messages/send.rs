@@ -123,7 +123,7 @@ impl Command for Send {
             context.effects.emit(now, event);
         }
         if let Some((conversation, noted)) = conversation.zip(noted) {
-            let (kind, text) = (content.kind().as_str(), content.text());
+            let (kind, text) = (content.kind().as_str(), content.shown_text());
             let wrote = Wrote { id: message_id, kind, text, media };
             conversations::sent(context, conversation, wrote, noted);
         }

@@ -151,6 +151,7 @@ fn end_wait(context: &mut Context<'_>, state: &MessageState, is_named: bool) {
     let (id, unsent) = (state.message_id, &context.core.hot.messages);
     let (is_unsent, is_unwritten) = (unsent.contains(id), unsent.unwritten(id).is_some());
     if is_unwritten {
+        unwritten::write_text(context, state);
         unwritten::write_index(context, state);
     } else if is_named {
         write_name(context, state);

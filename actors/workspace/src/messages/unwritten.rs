@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use postrider_channel::Outbound;
 use postrider_domain::unavailable::{Unavailable, UnavailableReason};
-use postrider_domain::{Event, MessageId, RenderedContent};
+use postrider_domain::{Event, MessageId, PartyId, RenderedContent};
 use postrider_store::{StoreError, Table};
 
 use crate::Workspace;
@@ -22,6 +22,7 @@ use crate::core::view::unreadable;
 use crate::messages::content::{self, content_key, outbound};
 use crate::messages::index;
 use crate::messages::record::MessageState;
+use crate::messages::texts;
 
 /// The bytes above which the records of a message are written when it is accepted: the journal has
 /// it in one frame, together with others.
@@ -91,9 +92,29 @@ pub(super) fn write(context: &mut Context<'_>, id: MessageId) -> Result<(), Unav
 /// Writes the records of a message for the first time.
 pub(super) fn write_new(context: &mut Context<'_>, state: &MessageState, content: Vec<u8>) {
     let key = content_key(&context.core.id, state.message_id);
+    texts::write(context, state, &content);
     context.put(Table::Messages, key, content);
     state.write(context);
     write_index(context, state);
+}
+
+/// Writes the text of a message that has no records, and gets them now without its content.
+pub(super) fn write_text(context: &mut Context<'_>, state: &MessageState) {
+    let unwritten = context.core.hot.messages.unwritten(state.message_id);
+    if let Some(Ok((_, content))) = unwritten.map(split) {
+        let content = content.to_vec();
+        texts::write(context, state, &content);
+    }
+}
+
+/// Returns the messages without records to a person.
+pub(super) fn of_party(context: &Context<'_>, party: &PartyId) -> Vec<MessageId> {
+    let messages = &context.core.hot.messages;
+    let is_theirs = |id: &MessageId| {
+        let state = messages.unwritten(*id).map(|bytes| decode(*id, bytes));
+        matches!(state, Some(Ok(state)) if state.to == *party)
+    };
+    messages.all_unwritten().filter(is_theirs).collect()
 }
 
 /// Writes the entries of a message in the index.

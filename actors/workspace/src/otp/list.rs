@@ -10,14 +10,12 @@
 use std::time::Duration;
 
 use postrider_domain::code::Expiry;
+use postrider_domain::event::OtpStatus;
 use postrider_domain::event::chain::OtpChannel;
-use postrider_domain::event::otp::{OtpNotes, OtpTry};
-use postrider_domain::event::{Delivery, OtpStatus};
 use postrider_domain::unavailable::Unavailable;
-use postrider_domain::{NumberId, Phone, RequestId, Timestamp};
+use postrider_domain::{Phone, RequestId, Timestamp};
 
 use crate::Workspace;
-use crate::core::Core;
 use crate::core::command::{Command, Context};
 use crate::core::otp::failover::{channel_of, tries_of};
 use crate::core::otp::pending::PendingQuery;
@@ -34,8 +32,8 @@ const ROWS_AT_ONCE: usize = 200;
 /// The time for which a request may be known after its end, until a tick comes to it.
 const SLACK: Duration = Duration::from_secs(300);
 
-type OtpBatch = WalkBatch<RequestId, OtpRow>;
-type OtpWalk = Walk<RequestId, OtpRow>;
+type OtpBatch = WalkBatch<RequestId, OtpState>;
+type OtpWalk = Walk<RequestId, OtpState>;
 
 /// The filter of one-time passwords; the default matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,7 +54,7 @@ pub struct OtpFilter {
 
 impl OtpFilter {
     /// Returns whether the constant fields of an ended request match.
-    pub(super) fn takes(&self, row: &OtpRow) -> bool {
+    pub(super) fn takes(&self, row: &OtpState) -> bool {
         let reference = row.notes.reference.as_deref();
         let made_at = row.request_id.timestamp();
         self.phone.is_none_or(|wanted| Some(wanted) == row.phone)
@@ -76,45 +74,9 @@ impl OtpFilter {
     }
 }
 
-/// A one-time password and its state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OtpRow {
-    /// The request; its id has the time of its creation.
-    pub request_id: RequestId,
-    /// The phone to which it went, or that is to send it; `None`: any phone may, and none has.
-    pub phone: Option<Phone>,
-    /// The status.
-    pub status: OtpStatus,
-    /// The delivery of its newest message; an hour after its end, as of that end.
-    pub delivery: Delivery,
-    /// Wrong codes that are still allowed.
-    pub attempts_remaining: u8,
-    /// The number of sends.
-    pub sends: u8,
-    /// The time at which it expires, or expired.
-    pub expires_at: Timestamp,
-    /// The time at which the right code was entered.
-    pub verified_at: Option<Timestamp>,
-    /// The time of its end, if it has ended.
-    pub ended_at: Option<Timestamp>,
-    /// The notes of the request.
-    pub notes: OtpNotes,
-    /// The channel that delivered it, or that of the step that started last.
-    pub channel: OtpChannel,
-    /// Set if its person sends the code.
-    pub is_inbound: bool,
-    /// The outcome of each try to deliver its code.
-    pub tries: Vec<OtpTry>,
-    /// The language of the code over that channel. `None` for an ended request that used the
-    /// workspace's own.
-    pub language: Option<String>,
-    /// The number through which its messages leave; for an ended one only if there was a choice.
-    pub number: Option<NumberId>,
-}
-
-impl OtpRow {
+impl OtpState {
     /// Applies facts that became known after its end.
-    fn refresh(&mut self, known: OtpState) {
+    pub(super) fn refresh(&mut self, known: OtpState) {
         let OtpState { delivery, channel, tries, language, number, .. } = known;
         (self.delivery, self.channel, self.tries) = (delivery, channel, tries);
         (self.language, self.number) = (language, number);
@@ -125,7 +87,7 @@ impl OtpRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtpsPage {
     /// Newest first.
-    pub otps: Vec<OtpRow>,
+    pub otps: Vec<OtpState>,
     /// The request before which the next page starts; `None` if there is no next page.
     pub next: Option<RequestId>,
 }
@@ -207,7 +169,7 @@ impl Workspace {
     }
 
     /// Updates the rows that the workspace still knows with reports after their end.
-    async fn refresh(&self, rows: &mut [(RequestId, OtpRow)]) -> Result<(), Unavailable> {
+    async fn refresh(&self, rows: &mut [(RequestId, OtpState)]) -> Result<(), Unavailable> {
         let known_for = Duration::from_secs(Expiry::MAX_SECONDS.into()) + KEPT_AFTER_EXPIRY + SLACK;
         let known_since = self.shared.clock.now().minus(known_for);
         let young = rows.iter().take_while(|(id, _)| known_since <= id.timestamp());
@@ -257,32 +219,11 @@ impl Command for ReadPending {
                     || filter.takes_channel(channel_of(&tries_of(core, otp))))
         };
         let found = core.hot.pending(&wanted, takes);
-        let rows = found.otps.iter().filter_map(|otp| Some((otp.id, pending_row(core, otp)?)));
+        let rows =
+            found.otps.iter().filter_map(|otp| Some((otp.id, otp_state(core, otp.id).ok()?)));
         let rows = rows.collect();
         Ok(Some(WalkBatch { rows, looked_at: found.looked_at, down_to: found.down_to }))
     }
-}
-
-fn pending_row(core: &Core, otp: &Otp) -> Option<OtpRow> {
-    let state = otp_state(core, otp.id).ok()?;
-    Some(OtpRow {
-        request_id: otp.id,
-        phone: state.phone,
-        status: state.status,
-        delivery: state.delivery,
-        attempts_remaining: state.attempts_remaining,
-        sends: core.hot.otps.earlier.newest(otp.id),
-        expires_at: state.expires_at,
-        verified_at: None,
-        // The request has expired, and no tick has come to it yet.
-        ended_at: (state.status == OtpStatus::Expired).then_some(state.expires_at),
-        notes: state.notes,
-        channel: state.channel,
-        is_inbound: state.is_inbound,
-        tries: state.tries,
-        language: state.language,
-        number: state.number,
-    })
 }
 
 /// Reads the states of requests, of those that are known.

@@ -10,6 +10,7 @@ pub mod test_phones;
 
 use postrider_channel::callback::Progress;
 use postrider_channel::outcome::FinalOutcome;
+use postrider_domain::event::OtpStatus;
 use postrider_domain::event::chain::OtpChannel;
 use postrider_domain::event::otp::OtpLanguages;
 use postrider_domain::otp_text::sent_language;
@@ -33,7 +34,7 @@ use crate::mailbox::message::WorkspaceMessage;
 use crate::templates::update;
 
 pub use decisions::{DecisionData, DecisionFilter, DecisionRow, DecisionsPage};
-pub use list::{OtpFilter, OtpRow, OtpsPage};
+pub use list::{OtpFilter, OtpsPage};
 pub use read_days::OtpDays;
 pub(crate) use read_days::{counts_of_today, expired_days};
 pub(crate) use read_ended::expired_otps;
@@ -125,9 +126,19 @@ impl Workspace {
     /// # Errors
     /// [`ReadOtpError`]: the request is unknown, or no longer kept, or not now.
     pub async fn kept_otp(&self, request_id: RequestId) -> Result<OtpState, ReadOtpError> {
-        match self.otp(request_id).await {
-            Err(ReadOtpError::NotFound) => self.ended_otp(request_id).await,
-            answer => answer,
+        let known = match self.otp(request_id).await {
+            Err(ReadOtpError::NotFound) => return self.ended_otp(request_id).await,
+            answer => answer?,
+        };
+        if known.status == OtpStatus::Active || known.ended_at.is_some() {
+            return Ok(known);
+        }
+        match self.ended_otp(request_id).await {
+            Err(ReadOtpError::NotFound) => Ok(known),
+            ended => ended.map(|mut ended| {
+                ended.refresh(known);
+                ended
+            }),
         }
     }
 }

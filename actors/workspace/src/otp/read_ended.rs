@@ -18,7 +18,7 @@ use crate::core::otp::ended_record::{self, EndedBy, EndedOtp};
 use crate::core::otp::failover::channel_of;
 use crate::core::otp::types::{OtpState, ReadOtpError};
 use crate::newest_first::WalkBatch;
-use crate::otp::list::{OtpFilter, OtpRow};
+use crate::otp::list::OtpFilter;
 use crate::sweep::{Look, RecordKeys, SLICE_MAX, SweepCursor};
 use crate::{Workspace, newest_first};
 
@@ -45,7 +45,7 @@ pub(super) fn ended_before(
     filter: &OtpFilter,
     before: Option<RequestId>,
     wanted: (usize, usize),
-) -> Result<WalkBatch<RequestId, OtpRow>, StoreError> {
+) -> Result<WalkBatch<RequestId, OtpState>, StoreError> {
     let records = EndedSearch { store, workspace, filter, before, wanted };
     let reference = filter.reference.as_deref().map(EndedBy::Reference);
     match filter.phone.map(EndedBy::Phone).or(reference) {
@@ -56,7 +56,7 @@ pub(super) fn ended_before(
 
 impl EndedSearch<'_> {
     /// Reads the records that an index names.
-    fn indexed(&self, by: EndedBy<'_>) -> Result<WalkBatch<RequestId, OtpRow>, StoreError> {
+    fn indexed(&self, by: EndedBy<'_>) -> Result<WalkBatch<RequestId, OtpState>, StoreError> {
         let mut batch = WalkBatch { rows: Vec::new(), looked_at: 0, down_to: None };
         let (prefix, mut before) = (by.prefix(self.workspace), self.before);
         loop {
@@ -72,7 +72,7 @@ impl EndedSearch<'_> {
                 let record = self.store.get(Table::Otps, &key)?;
                 // A removed record had been kept for its full time.
                 let record = record.map(|bytes| EndedOtp::decode(&bytes)).transpose()?;
-                let row = record.map(|record| row_of(id, record));
+                let row = record.map(|record| state_of(id, &record));
                 batch.rows.extend(row.filter(|row| self.filter.takes(row)).map(|row| (id, row)));
                 batch.looked_at += 1;
                 if batch.rows.len() == enough || batch.looked_at >= looks {
@@ -88,7 +88,7 @@ impl EndedSearch<'_> {
     }
 
     /// Reads all records, one by one.
-    fn scan(&self) -> Result<WalkBatch<RequestId, OtpRow>, StoreError> {
+    fn scan(&self) -> Result<WalkBatch<RequestId, OtpState>, StoreError> {
         let mut batch = WalkBatch { rows: Vec::new(), looked_at: 0, down_to: None };
         let prefix = ended_record::prefix(self.workspace);
         let from = self.before.map(|before| ended_record::key(self.workspace, before));
@@ -106,7 +106,7 @@ impl EndedSearch<'_> {
             }
             match EndedOtp::decode(value) {
                 Ok(record) => {
-                    let row = Some(row_of(id, record)).filter(|row| self.filter.takes(row));
+                    let row = Some(state_of(id, &record)).filter(|row| self.filter.takes(row));
                     batch.rows.extend(row.map(|row| (id, row)));
                 }
                 Err(error) => damage = Some(error),
@@ -121,30 +121,6 @@ impl EndedSearch<'_> {
             }
         })?;
         damage.map_or(Ok(batch), Err)
-    }
-}
-
-fn row_of(id: RequestId, ended: EndedOtp) -> OtpRow {
-    let state = state_of(id, &ended);
-    let EndedOtp { status, verified_at, ended_at, .. } = ended;
-    // An expired code ended then, not at the tick that came to it: a pending one is listed so too.
-    let expired_at = (status == OtpStatus::Expired).then_some(state.expires_at);
-    OtpRow {
-        request_id: id,
-        channel: state.channel,
-        is_inbound: state.is_inbound,
-        phone: state.phone,
-        status,
-        delivery: state.delivery,
-        attempts_remaining: ATTEMPTS_MAX.saturating_sub(ended.attempts),
-        sends: ended.sends,
-        expires_at: state.expires_at,
-        verified_at,
-        ended_at: Some(expired_at.unwrap_or(ended_at)),
-        notes: state.notes,
-        tries: state.tries,
-        language: state.language,
-        number: state.number,
     }
 }
 
@@ -177,6 +153,9 @@ pub(super) fn state_of(id: RequestId, ended: &EndedOtp) -> OtpState {
         OtpChannel::Sms | OtpChannel::Email => languages.text,
     });
     let number = notes.number_id;
+    let expires_at = id.timestamp().plus(Duration::from_secs(ended.valid_seconds.into()));
+    // An expired code ended then, not at the tick that came to it: a pending one is listed so too.
+    let expired_at = (ended.status == OtpStatus::Expired).then_some(expires_at);
     OtpState {
         request_id: id,
         status: ended.status,
@@ -184,8 +163,11 @@ pub(super) fn state_of(id: RequestId, ended: &EndedOtp) -> OtpState {
             OtpStatus::Invalidated => 0,
             _ => ATTEMPTS_MAX.saturating_sub(ended.attempts),
         },
-        expires_at: id.timestamp().plus(Duration::from_secs(ended.valid_seconds.into())),
+        expires_at,
         delivery: ended.delivery,
+        sends: ended.sends,
+        verified_at: ended.verified_at,
+        ended_at: Some(expired_at.unwrap_or(ended.ended_at)),
         notes,
         tries,
         channel,

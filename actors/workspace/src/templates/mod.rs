@@ -123,7 +123,12 @@ impl Template {
     pub fn content(&self, given: &[Value]) -> Result<TemplateContent, Misfit> {
         let Filled { components, text } = parameters::fill(&self.components, given)?;
         let template = TemplateName { name: self.name.clone(), language: self.language.clone() };
-        Ok(TemplateContent { template, components: components.into(), text: text.into() })
+        Ok(TemplateContent {
+            template,
+            components: components.into(),
+            text: text.into(),
+            category: self.category,
+        })
     }
 }
 

@@ -17,7 +17,7 @@
  * @typedef {Schemas['Suppression']} Suppression
  * @typedef {Schemas['AuditRecordRow']} Audit
  * @typedef {Schemas['WorkspaceAnswer']} WorkspaceRow
- * @typedef {Schemas['ListedOtp']} Otp
+ * @typedef {Schemas['Otp']} Otp
  * The health in an endpoint's row, if there is one.
  * @typedef {Schemas['WebhookRow'] extends {health: infer H} ? NonNullable<H> : {success_24h: number | null, p95_ms: number | null,
  *   waiting: number, oldest_seconds: number | null, breaker_open: boolean}} Health

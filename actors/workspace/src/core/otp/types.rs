@@ -147,8 +147,14 @@ pub struct OtpState {
     pub attempts_remaining: u8,
     /// The time at which the code expires, or expired.
     pub expires_at: Timestamp,
-    /// The delivery of the message.
+    /// The delivery of its newest message. An hour after its end it is the delivery at that end.
     pub delivery: Delivery,
+    /// The number of sends.
+    pub sends: u8,
+    /// The time at which the right code was entered.
+    pub verified_at: Option<Timestamp>,
+    /// The time of its end, if it has ended.
+    pub ended_at: Option<Timestamp>,
     /// The notes of the request.
     pub notes: OtpNotes,
     /// The outcome of each try to deliver its code.
