@@ -31,6 +31,15 @@ async function furnish(world) {
   for (const to of ['+15550100101', '+15550100102', '+15550100103']) {
     await api('POST', '/v1/messaging/send', { to, type: 'template', template: { name: 'welcome', language: 'en' } });
   }
+  const update = { name: 'order_update', language: 'en', components: [{ type: 'body', parameters: [{ type: 'text', text: '1017' }, { type: 'text', text: 'Friday, between nine and noon' }] }] };
+  await api('POST', '/v1/sandbox/outcomes', { to: '+15550201005', outcome: 'failed', times: 1 });
+  for (const to of ['+15550201004', '+15550201005', '+15550201007', '+966555000044']) await api('POST', '/v1/messaging/send', { to, type: 'template', template: update });
+  await api('POST', '/v1/messaging/send', { to: '+15550100102', type: 'text', text: 'Your table for two is booked for Friday at seven. Do you need a high chair?' });
+  for (const [i, phone] of ['+15550201001', '+15550201007', '+966555000044', '+15550209999'].entries()) {
+    if (i === 3) await api('POST', '/v1/sandbox/outcomes', { to: phone, outcome: 'failed', times: 1 });
+    const { request_id } = await api('POST', '/v1/otp/send', { phone });
+    if (i === 1) await api('POST', '/v1/otp/verify', { request_id, otp: '000000' });
+  }
   for (const [i, outcome] of ['failed', 'lost', 'held'].entries()) await api('POST', '/v1/sandbox/outcomes', { to: `+1555030${1003 + i}`, outcome, times: 1 });
   const recipients = [...Array(120).keys()].map((i) => `+1555030${1000 + i}`);
   const broadcast = await api('POST', '/v1/messaging/broadcasts', { name: `Spring sale for ${LONG}`, template_name: 'spring_sale', recipients });
@@ -45,7 +54,7 @@ async function furnish(world) {
   const conversation = (await api('GET', '/v1/conversations?limit=10')).data.find((it) => it.contact.name === LONG);
   const [contact] = (await api('GET', `/v1/contacts?search=${encodeURIComponent('Person 5')}`)).data;
   const [code] = (await api('GET', '/v1/otp')).data;
-  const [message] = (await api('GET', '/v1/messaging/messages')).data;
+  const message = (await api('GET', '/v1/messaging/messages')).data.find((it) => it.error);
   const [number] = (await api('GET', '/admin/v1/workspaces/demo/numbers')).data;
   return { broadcast, segment, hook, conversation, contact, code, message, number };
 }
@@ -54,7 +63,7 @@ async function furnish(world) {
  * @returns {[name: string, path: string, file: string, main?: boolean][]} */
 const pages = (made) => [
   ['home', '/', 'home', true], ['phone', made ? '/phone?phone=%2B15550100102' : '/phone', 'phone', true],
-  ['codes', '/codes', 'codes', true], ['messages', '/messages', 'messages'], ['inbox', '/inbox', 'inbox'],
+  ['codes', '/codes', 'codes', true], ['messages', '/messages', 'messages', true], ['inbox', '/inbox', 'inbox'],
   ['broadcasts', '/broadcasts', 'broadcasts', true], ['broadcast-new', '/broadcasts/new', 'broadcast-new', true],
   ['templates', '/templates', 'templates', true], ['contacts', '/contacts', 'contacts', true], ['segments', '/segments', 'segments'],
   ['import', '/import', 'import'], ['events', '/events', 'events', true], ['webhooks', '/webhooks', 'webhooks'],
@@ -68,8 +77,8 @@ const pages = (made) => [
     ['conversation', `/inbox/${made.conversation.id}`, 'inbox', true],
     ['broadcast', `/broadcasts/${made.broadcast.broadcast_id}`, 'broadcast', true],
     ['contact', `/contacts/${made.contact.id}`, 'contact'], ['segment', `/segments/${made.segment.id}`, 'segment'],
-    ['webhook', `/webhooks/${made.hook.id}`, 'webhook', true], ['code', `/codes/${made.code.request_id}`, 'code'],
-    ['message', `/messages/${made.message.message_id}`, 'message'], ['number', `/operator/numbers/demo/${made.number.id}`, 'number'],
+    ['webhook', `/webhooks/${made.hook.id}`, 'webhook', true], ['code', `/codes/${made.code.request_id}`, 'code', true],
+    ['message', `/messages/${made.message.message_id}`, 'message', true], ['number', `/operator/numbers/demo/${made.number.id}`, 'number'],
     ['analytics-broadcasts', '/analytics/broadcasts', 'analytics'],
   ] : []),
 ];

@@ -7,7 +7,7 @@ import { APP } from './world.mjs';
 /** Texts that the page builds from a word of the interface, so that no call names them. */
 const BUILT = `Home|Phone|Codes|Messages|Inbox|Broadcasts|Templates|Contacts|Segments|Import|Events|Webhooks|API keys|Requests|API explorer|Analytics|Settings|Operator|Messaging|Audience|Developers|Manage|My account|Sign in|Join|New broadcast|Import contacts
 Owner|Admin|Marketer|Agent|Analyst|Developer|Live|Reconnecting|Offline
-Pending|Held|Active|Invalidated|Verified|Expired|Failed|Queued|Sent|Delivered|Read|Unknown|Suppressed|Cancelled|Completed|Approved|Rejected|Paused|Disabled|Scheduled|Running|Started|Open|Resolved|Stopped|Slow|Parked|Received|Unavailable|Lost|Text|Template|Otp|Utility|Marketing|Authentication|In appeal|Limit exceeded|Word|Api|Channel|Refusal|Mine|Unassigned|Unread|Already used|Unknown request|Message|Conversation|Broadcast|Contact|Segment|Webhook|Event|API key|Code|Single|Sending|Sandbox|Created|Updated|Opened|Deleted|Merged|Opted out|Opted in|Resumed|User|Key|Admin token|System|Anonymous|Gone|Failing|Administrator|Ok|Idle|Restarting|Probe|Would refuse|Green|Yellow|Red|Declined|Pending review|Available without review|Standard|High|Coexistence|Request|File|Number|People|Audit log|At most once|At least once|Timeout|Blocked address|Invalid url|Connection failed|Connection lost|Response too large|Abusive content|Incorrect category|Invalid format|Promotional|Scam|Tag content mismatch|Cloud api`.split(/[|\n]/);
+Pending|Held|Active|Invalidated|Verified|Expired|Failed|Queued|Sent|Delivered|Read|Unknown|Suppressed|Cancelled|Completed|Approved|Rejected|Paused|Disabled|Scheduled|Running|Started|Open|Resolved|Stopped|Slow|Parked|Received|Unavailable|Lost|Text|Template|Otp|Utility|Marketing|Authentication|In appeal|Limit exceeded|Word|Api|Channel|Refusal|Mine|Unassigned|Unread|Already used|Unknown request|Message|Conversation|Broadcast|Contact|Segment|Webhook|Event|API key|Code|Single|Sending|Sandbox|Created|Updated|Opened|Deleted|Merged|Opted out|Opted in|Resumed|User|Key|Admin token|System|Anonymous|Gone|Failing|Administrator|Ok|Idle|Restarting|Probe|Would refuse|Green|Yellow|Red|Declined|Pending review|Available without review|Standard|High|Coexistence|Request|File|Number|People|Audit log|At most once|At least once|Timeout|Blocked address|Invalid url|Connection failed|Connection lost|Response too large|Abusive content|Incorrect category|Invalid format|Promotional|Scam|Tag content mismatch|Cloud api|Channel refused|Not sent in time|Image|Video|Document|Audio|Sticker|Location|Reaction|Interactive`.split(/[|\n]/);
 
 function used() {
   const keys = new Set(BUILT);
@@ -15,7 +15,7 @@ function used() {
     if (!file.endsWith('.js')) continue;
     const source = readFileSync(path.join(APP, file), 'utf8');
     for (const match of source.matchAll(/\btv?\(\s*'((?:[^'\\]|\\.)*)'/g)) keys.add(match[1]);
-    if (file.endsWith('message.js')) for (const match of source.matchAll(/^\s+\d+: '((?:[^'\\]|\\.)*)'/gm)) keys.add(match[1]);
+    if (file.endsWith('channel-errors.js')) for (const match of source.matchAll(/^\s+\d+: '((?:[^'\\]|\\.)*)'/gm)) keys.add(match[1]);
   }
   return keys;
 }

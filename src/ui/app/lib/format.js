@@ -86,10 +86,10 @@ export function ago(at) {
     : format.format(Math.round(seconds / 60), 'minute');
 }
 
-/** A time, with UTC in its title. @param {string | null | undefined} at @param {(at: string) => string} [how] */
+/** A time; its title has the date, here and in UTC. @param {string | null | undefined} at @param {(at: string) => string} [how] */
 export const time = (at, how = ago) =>
   at
-    ? html`<time datetime=${at} title=${`${at.replace('T', ' ').replace(/(\.\d+)?Z$/, '')} UTC`}>${how(at)}</time>`
+    ? html`<time datetime=${at} title=${`${dateTime(at)} · ${at.replace('T', ' ').replace(/(\.\d+)?Z$/, '')} UTC`}>${how(at)}</time>`
     : '–';
 
 /** "23 h 59 min", "12 min", "40 s". @param {number} seconds @returns {string} */

@@ -1,15 +1,14 @@
 import { get } from '../lib/api.js';
 import { asTable, bars } from '../lib/chart.js';
 import { on } from '../lib/dom.js';
-import { day, number, percent, words } from '../lib/format.js';
+import { number, percent, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
-import { query, setQuery } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { Resource } from '../lib/store.js';
 import { downloadLink } from '../parts/csv.js';
 import { empty, shown } from '../parts/empty.js';
-import { field } from '../parts/form.js';
+import { period } from '../parts/period.js';
 import { figure } from '../parts/status.js';
 import { table } from '../parts/table.js';
 
@@ -68,9 +67,8 @@ export default function page() {
   let asText = false;
   /** @type {AbortSignal | undefined} */
   let signal;
-  const from = () => query('from') || day(29);
-  const to = () => query('to') || day(0);
-  const asked = () => ({ from: from(), to: to(), ...(tab === 'codes' ? { group_by: 'day' } : {}) });
+  const range = period(() => data.load(signal), { usual: '30' });
+  const asked = () => ({ ...range.dates(), ...(tab === 'codes' ? { group_by: 'day' } : {}) });
   const data = new Resource((s) => {
     const { path } = /** @type {any} */ (tabs()[tab]);
     if (tab === 'inbox') return withCounts(get(path, asked(), s), s);
@@ -80,34 +78,13 @@ export default function page() {
     data.data = null;
     return data.load(signal);
   };
-  /** @type {{from?: string, to?: string}} what is chosen, until it is a range of days */
-  let typing = {};
-  /** Returns whether the years are complete: one that is being typed starts with zeros. */
-  const isWhole = () => Object.values(typing).every((v) => v >= '1');
-  /** Returns the fault of the chosen range, in words. */
-  const fault = () => {
-    if (Object.values(typing).includes('')) return t('Choose a date');
-    return isWhole() && (typing.from ?? from()) > (typing.to ?? to()) ? t('The end date is before the start date') : null;
-  };
-  /** @param {'from' | 'to'} name */
-  const range = (name) => (/** @type {string} */ v) => {
-    typing[name] = v;
-    if (fault() || !isWhole()) return undefined;
-    const chosen = typing;
-    typing = {};
-    setQuery(chosen);
-    return data.load(signal);
-  };
-  /** @param {'from' | 'to'} name @param {string} label @param {string} value */
-  const dayField = (name, label, value) =>
-    field({ label, type: 'date', value: typing[name] ?? value, dir: 'ltr', input: range(name),
-      error: typing[name] === undefined ? null : fault() });
   /** Returns the bars: the rows of one day are one bar. */
   const days = () => {
     const { series } = /** @type {any} */ (tabs()[tab]);
     /** @type {Map<string, any>} */
     const all = new Map();
-    for (let d = Date.parse(from()); d <= Date.parse(to()) && all.size < 366; d += 86_400_000) {
+    const { from, to } = range.dates();
+    for (let d = Date.parse(from); d <= Date.parse(to) && all.size < 366; d += 86_400_000) {
       const key = new Date(d).toISOString().slice(0, 10);
       all.set(key, { day: key, ...Object.fromEntries(series.map((/** @type {Series} */ s) => [s.key, 0])) });
     }
@@ -119,7 +96,8 @@ export default function page() {
   };
   const csv = () => {
     const { path } = /** @type {any} */ (tabs()[tab]);
-    return downloadLink({ path, query: asked, name: `${tab}-${from()}-${to()}.csv` });
+    const { from, to } = range.dates();
+    return downloadLink({ path, query: asked, name: `${tab}-${from}-${to}.csv` });
   };
   const short = (/** @type {any} */ d) => d.day.slice(5);
   const totals = () => {
@@ -183,8 +161,7 @@ export default function page() {
       onkeydown=${on(keys)}>${names().map(([key, { title }]) => html`<a key=${key} role="tab" id=${`tab-${key}`}
       aria-selected=${key === tab} aria-controls="tab-panel" tabindex=${key === tab ? 0 : -1}
       href=${`/ui/analytics/${key}${location.search}`}>${title}</a>`)}</div>
-      <div class="row range">
-        ${dayField('from', t('From'), from())}${dayField('to', t('To (time)'), to())}<p class="hint">${t('Days are in UTC')}</p></div></div>
+      ${range.view()}<p class="hint">${t('Days are in UTC')}</p></div>
       <div id="tab-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>${shown(data, () => (tab === 'inbox' ? inbox() : chart()))}</div>`,
   };
 }

@@ -7,6 +7,7 @@ import { html } from '../lib/render.js';
 import { go, query, setQuery } from '../lib/router.js';
 import { can } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
+import { errorCell } from '../parts/channel-errors.js';
 import { idText } from '../parts/code.js';
 import { downloadLink } from '../parts/csv.js';
 import { bound, sending } from '../parts/bound.js';
@@ -16,6 +17,7 @@ import { choice } from '../parts/filter.js';
 import { button, errorFor, formError, submitButton } from '../parts/form.js';
 import { Moment } from '../parts/moment.js';
 import { ofAll, outcomeBar } from '../parts/outcomes.js';
+import { person } from '../parts/person.js';
 import { badge, facts } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
 
@@ -195,17 +197,11 @@ export default function page() {
               label: t('Recipients'),
               rows: rows.rows,
               key: (r) => r.message_id ?? r.to,
+              href: (r) => (r.message_id && can('messages:read') ? `/ui/messages/${r.message_id}` : null),
               columns: [
-                { name: t('To'), cell: (r) => html`<span dir="ltr">${r.to}</span>` },
+                { name: t('To'), kind: 'main', cell: (r) => person(r.contact, r.to) },
                 { name: t('Status'), cell: (r) => badge(r.status) },
-                { name: t('Message'), cell: (r) => (r.message_id ? idText(r.message_id) : '–') },
-                {
-                  name: t('Error'),
-                  cell: (r) =>
-                    r.error
-                      ? html`${words(r.error.reason)} <span class="muted">${r.error.code ?? ''} ${r.error.details}</span>`
-                      : '–',
-                },
+                { name: t('Error'), cell: (r) => errorCell(r.error) },
               ],
             })}${moreButton(rows)}`,
           () =>

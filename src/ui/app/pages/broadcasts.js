@@ -53,6 +53,7 @@ export default function page() {
               { name: t('Progress'), cell: outcomeCell },
               {
                 name: t('Started'),
+                kind: 'when',
                 cell: (b) =>
                   b.started_at
                     ? time(b.started_at)

@@ -4,11 +4,14 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { can, session } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
+import { downloadLink } from '../parts/csv.js';
 import { empty, shown } from '../parts/empty.js';
-import { choice, filters, search } from '../parts/filter.js';
-import { e164, e164Now } from '../parts/form.js';
+import { codeState, wrongAttempts } from '../parts/code-state.js';
+import { choice, filters } from '../parts/filter.js';
+import { e164Now } from '../parts/form.js';
 import { freshRows, scrolled } from '../parts/fresh.js';
-import { badge, label } from '../parts/status.js';
+import { period } from '../parts/period.js';
+import { clearTyped, otherSearch, person, personSearch } from '../parts/person.js';
 import { moreButton, table } from '../parts/table.js';
 import { funnel } from '../lib/chart.js';
 import { icon } from '../lib/icons.js';
@@ -17,12 +20,6 @@ import { icon } from '../lib/icons.js';
 const STATUSES = ['active', 'verified', 'expired', 'invalidated', 'cancelled'];
 const CHANNELS = ['messaging', 'sms', 'email'];
 
-/** Shows the status of its message, and the guard's decision if it was not simply to send it. @param {Otp} r */
-const delivery = (r) =>
-  html`<span class="muted">${words(r.delivery_status)}</span> ${
-    r.decision && r.decision !== 'allowed' ? label('warning', 'question', words(r.decision)) : ''
-  }`;
-
 /** @returns {import('../lib/types.js').Page} */
 export default function page() {
   /** @type {AbortSignal | undefined} */
@@ -30,10 +27,11 @@ export default function page() {
   /** @type {Rows<Otp>} */
   const rows = new Rows(
     '/v1/otp',
-    /** @returns {Record<string, unknown>} */ () => ({ ...filter.values, phone: e164Now(filter.values.phone) }),
+    /** @returns {Record<string, unknown>} */ () => ({ ...filter.values, ...range.moments(), phone: e164Now(filter.values.phone) }),
     (/** @type {Otp} */ r) => r.request_id,
   );
   const filter = filters(['phone', 'status', 'channel', 'reference'], () => rows.load(signal));
+  const range = period(() => rows.load(signal));
   rows.held = scrolled;
   const byDay = new Resource((s) => get('/v1/analytics/otp', { from: day(6), to: day(0), group_by: 'day' }, s));
   const byCountry = new Resource((s) => get('/v1/analytics/otp', { from: day(6), to: day(0), group_by: 'country' }, s));
@@ -69,12 +67,11 @@ export default function page() {
       key: (r) => r.request_id,
       href: (r) => `/ui/codes/${r.request_id}`,
       columns: [
-        { name: t('Time'), cell: (r) => time(r.created_at) },
-        { name: t('Phone'), cell: (r) => html`<span dir="ltr">${r.phone ?? ''}</span>` },
-        { name: t('Status'), cell: (r) => badge(r.status) },
-        { name: t('Channel'), cell: (r) => (r.mode === 'inbound' ? t('Sent by the user') : way(r.channel)) },
-        { name: t('Delivery'), cell: delivery },
-        { name: t('Wrong attempts'), kind: 'num', cell: (r) => `${5 - r.attempts_remaining} / 5` },
+        { name: t('Phone'), kind: 'main', cell: (r) => person(r.contact, r.phone) },
+        { name: t('Status'), cell: codeState },
+        { name: t('Channel'), kind: 'tight', cell: (r) => (r.mode === 'inbound' ? t('Sent by the user') : way(r.channel)) },
+        { name: t('Wrong attempts'), kind: 'num', cell: (r) => wrongAttempts(r) ?? '' },
+        { name: t('Time'), kind: 'when', cell: (r) => time(r.created_at) },
       ],
     });
 
@@ -94,6 +91,7 @@ export default function page() {
       rows.load(signal);
       figures();
     },
+    actions: () => downloadLink({ path: rows.path, query: rows.query, name: 'codes.csv' }),
     view: () => html`
       ${pumping.map(
         (p) =>
@@ -112,23 +110,23 @@ export default function page() {
           : ''
       }
       <div class="toolbar">
-        ${search(t('Phone'), filter.values.phone, (v) => e164(v).then(() => filter.set('phone', v)))}
+        ${personSearch(filter, 'phone')}
         ${choice(t('Status'), filter.values.status,
-          [['', t('All')], ...STATUSES.map((s) => /** @type {[string, string]} */ ([s, words(s)]))], (v) => filter.set('status', v))}
+          [['', t('All')], ...STATUSES.map((s) => /** @type {[string, string]} */ ([s, s === 'active' ? t('Not verified yet') : words(s)]))], (v) => filter.set('status', v))}
         ${choice(t('Channel'), filter.values.channel,
           [['', t('All')], ...CHANNELS.map((c) => /** @type {[string, string]} */ ([c, way(c)]))], (v) => filter.set('channel', v))}
-        ${search(t('Reference'), filter.values.reference, (v) => filter.set('reference', v))}</div>
+        ${range.view()}</div>
       ${shown(
         rows,
         () =>
           html`${freshRows(rows.fresh, () => rows.load(signal))}${list()}${moreButton(rows)}<p class="hint foot">${t('By default, codes are retained for 30 days after they end.')}</p>`,
         () =>
-          filter.used
+          filter.used || range.used
             ? empty({
                 icon: 'search',
                 title: t('No matching codes'),
                 text: t('Try different filters.'),
-                action: html`<button type="button" onclick=${() => filter.clear()}>${t('Clear filters')}</button>`,
+                action: html`${otherSearch(filter, 'phone')}<button type="button" onclick=${() => (range.clear(), clearTyped(), filter.clear())}>${t('Clear filters')}</button>`,
               })
             : empty({
                 icon: 'code',

@@ -52,7 +52,7 @@ export default function page() {
   const drop = () =>
     ask({
       title: t('Delete {name}?', { name: name() }),
-      text: t('The contact is also removed from segments. Conversations are retained.'),
+      text: t('The contact leaves all segments. Its conversations and the texts of its messages are deleted.'),
       action: t('Delete contact'),
       run: () =>
         attempt(async () => {

@@ -227,7 +227,7 @@ function bulk({ selected, total, tags, done }) {
     ask({
       title: t('Delete {n} contacts?', { n: count() }),
       text: html`<p>${all ? t('This includes all contacts that match the current filters.') : names()}</p>
-        <p>${t('The contacts are also removed from segments. Their conversations are retained.')}</p>`,
+        <p>${t('The contacts leave all segments. Their conversations and the texts of their messages are deleted.')}</p>`,
       action: t('Delete'),
       run: () => attempt(() => run({ delete: true })),
     });

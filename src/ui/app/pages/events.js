@@ -156,9 +156,9 @@ export default function page() {
                 onpick: pick,
                 selected: (e) => e.id === state.open?.id,
                 columns: [
-                  { name: t('Time'), kind: 'tight', cell: (e) => time(e.timestamp) },
+                  { name: t('About'), cell: (e) => html`<span dir="auto">${about(e) || '–'}</span>` },
                   { name: t('Type'), kind: 'tight', cell: (e) => html`<code>${e.type}</code>` },
-                  { name: t('About'), cell: (e) => html`<span dir="auto">${about(e)}</span>` },
+                  { name: t('Time'), kind: 'when', cell: (e) => time(e.timestamp) },
                 ],
               })}
         ${moreButton({ more: state.cursor !== null && state.rows.length < KEPT, loading: state.loading, loadMore: older, rows: state.rows, total: 0 })}`

@@ -4,15 +4,21 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { can } from '../lib/session.js';
 import { Resource, Rows } from '../lib/store.js';
+import { downloadLink } from '../parts/csv.js';
 import { empty, shown } from '../parts/empty.js';
-import { choice, filters, search } from '../parts/filter.js';
-import { e164, e164Now } from '../parts/form.js';
+import { errorCell } from '../parts/channel-errors.js';
+import { choice, filters } from '../parts/filter.js';
+import { e164Now } from '../parts/form.js';
 import { freshRows, scrolled } from '../parts/fresh.js';
+import { period } from '../parts/period.js';
+import { clearTyped, otherSearch, person, personSearch } from '../parts/person.js';
 import { badge } from '../parts/status.js';
 import { moreButton, table } from '../parts/table.js';
 
 /** @typedef {import('../lib/types.js').Message} Message */
-const KINDS = ['template', 'text'];
+const KINDS = [
+  'template', 'text', 'image', 'video', 'document', 'audio', 'sticker', 'location', 'contacts', 'reaction', 'interactive',
+];
 const STATUSES = ['queued', 'held', 'sent', 'delivered', 'read', 'failed', 'unknown'];
 
 /** @returns {import('../lib/types.js').Page} */
@@ -22,10 +28,12 @@ export default function page() {
   /** @type {Rows<Message>} */
   const rows = new Rows(
     '/v1/messaging/messages',
-    /** @returns {Record<string, unknown>} */ () => ({ ...filter.values, to: e164Now(filter.values.to) }),
+    /** @returns {Record<string, unknown>} */ () => ({ ...filter.values, ...range.moments(), to: e164Now(filter.values.to) }),
     (/** @type {Message} */ m) => m.message_id,
   );
   const filter = filters(['to', 'status', 'type', 'template', 'reference'], () => rows.load(signal));
+  const range = period(() => rows.load(signal));
+  const used = () => filter.used || range.used;
   rows.held = scrolled;
   const templates = new Resource((s) => get('/v1/messaging/templates', { limit: 100 }, s));
   const option = (/** @type {string} */ s) => /** @type {[string, string]} */ ([s, words(s)]);
@@ -37,16 +45,17 @@ export default function page() {
     },
     onEvent(event) {
       if (!event.type.startsWith('message.') || event.type === 'message.received') return;
-      const known = !filter.used && rows.change(event.data.message_id, { status: event.data.status });
+      const known = !used() && rows.change(event.data.message_id, { status: event.data.status, error: event.data.error ?? null });
       if (!known) rows.refetch();
     },
     resync: () => rows.load(signal),
+    actions: () => downloadLink({ path: rows.path, query: rows.query, name: 'messages.csv' }),
     view: () => html`
-      <div class="toolbar">${search(t('Phone'), filter.values.to, (v) => e164(v).then(() => filter.set('to', v)))}
+      <div class="toolbar">${personSearch(filter, 'to', { ids: true })}
         ${choice(t('Status'), filter.values.status, [['', t('All')], ...STATUSES.map(option)], (v) => filter.set('status', v))}
         ${choice(t('Type'), filter.values.type, [['', t('All')], ...KINDS.map(option)], (v) => filter.set('type', v))}
         ${choice(t('Template'), filter.values.template, [['', t('All')], ...names(templates.data?.data ?? [])], (v) => filter.set('template', v))}
-        ${search(t('Reference'), filter.values.reference, (v) => filter.set('reference', v))}</div>
+        ${range.view()}</div>
       ${shown(
         rows,
         () =>
@@ -56,26 +65,19 @@ export default function page() {
             key: (m) => m.message_id,
             href: (m) => `/ui/messages/${m.message_id}`,
             columns: [
-              { name: t('Time'), cell: (m) => time(m.created_at) },
-              { name: t('To'), cell: (m) => html`<span dir="ltr">${m.to ?? m.recipient ?? '–'}</span>` },
-              { name: t('Type'), cell: (m) => words(m.type) },
-              {
-                name: t('Template'),
-                cell: (m) =>
-                  m.template
-                    ? html`<code>${m.template.name}</code> <span class="muted">${m.template.language}</span>`
-                    : '–',
-              },
-              { name: t('Status'), cell: (m) => badge(m.status) },
+              { name: t('To'), kind: 'main', cell: (m) => person(m.contact, m.to ?? m.recipient) },
+              { name: t('Message'), kind: 'text', cell: snippet },
+              { name: t('Status'), kind: 'tight', cell: (m) => badge(m.status) },
+              { name: t('Time'), kind: 'when', cell: (m) => time(m.created_at) },
             ],
           })}${moreButton(rows)}`,
         () =>
-          filter.used
+          used()
             ? empty({
                 icon: 'search',
                 title: t('No matching messages'),
                 text: t('Try different filters.'),
-                action: html`<button type="button" onclick=${() => filter.clear()}>${t('Clear filters')}</button>`,
+                action: html`${otherSearch(filter, 'to')}<button type="button" onclick=${() => (range.clear(), clearTyped(), filter.clear())}>${t('Clear filters')}</button>`,
               })
             : empty({
                 icon: 'message',
@@ -92,6 +94,11 @@ export default function page() {
       )}`,
   };
 }
+
+/** Shows the text, or the error of a message that failed. @param {Message} m */
+const snippet = (m) =>
+  html`<span class="snippet"><span class="one-line" dir="auto">${m.text ?? words(m.type)}</span>${m.template
+    ? html`<code>${m.template.name}</code>` : ''}</span>${errorCell(m.error)}`;
 
 /** Returns the names of templates, each once. @param {any[]} templates @returns {[string, string][]} */
 const names = (templates) => [...new Set(templates.map((x) => x.name))].map((name) => [name, name]);

@@ -154,7 +154,6 @@ function auditTab() {
             key,
             ...chosen,
             columns: [
-              { name: t('Time'), kind: 'tight', cell: (a) => time(a.at) },
               {
                 name: t('Actor'),
                 cell: (a) =>
@@ -166,10 +165,8 @@ function auditTab() {
               { name: t('Workspace'), cell: (a) => a.workspace ?? '–' },
               { name: t('Target'), cell: (a) => html`<code class="clip" title=${a.target ?? ''}>${a.target ?? '–'}</code>` },
               { name: t('Address'), kind: 'tight', cell: (a) => a.address ?? '–' },
-              {
-                name: t('Changes'),
-                cell: changes,
-              },
+              { name: t('Changes'), cell: changes },
+              { name: t('Time'), kind: 'when', cell: (a) => time(a.at) },
             ],
           })}${moreButton(rows)}`),
         () =>

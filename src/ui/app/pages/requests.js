@@ -82,13 +82,11 @@ export default function page() {
             key: rows.id,
             ...chosen,
             columns: [
-              { name: t('Time'), kind: 'tight', cell: (r) => time(r.at) },
-              { name: t('Method'), cell: (r) => html`<b class="method">${r.method}</b>` },
-              { name: t('Route'), cell: (r) => html`<code>${r.route}</code>` },
+              { name: t('Route'), cell: (r) => html`<b class="method">${r.method}</b> <code>${r.route}</code>` },
               { name: t('Status'), cell: (r) => badge(r.status < 400 ? 'ok' : 'failed', String(r.status)) },
               { name: 'ms', kind: 'num', cell: (r) => number(Math.round(r.ms)) },
               { name: t('Key'), cell: (r) => html`<span class="clip" title=${r.principal?.name ?? ''}>${r.principal?.name ?? '–'}</span>` },
-              { name: t('Request ID'), kind: 'tight', cell: (r) => idText(r.request_id) },
+              { name: t('Time'), kind: 'when', cell: (r) => time(r.at) },
             ],
           })}${
             query('request')

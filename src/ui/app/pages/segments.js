@@ -44,7 +44,7 @@ export default function page() {
             columns: [
               { name: t('Name'), cell: (s) => s.name },
               { name: t('Filter'), cell: (s) => html`<span class="muted">${describe(s.filter)}</span>` },
-              { name: t('Created'), cell: (s) => time(s.created_at) },
+              { name: t('Created'), kind: 'when', cell: (s) => time(s.created_at) },
             ],
           })}${moreButton(rows)}`,
         () =>

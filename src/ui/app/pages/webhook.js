@@ -210,12 +210,12 @@ export default function page() {
             onpick: pick,
             selected: (d) => d === open,
             columns: [
-              { name: t('Time'), kind: 'tight', cell: (d) => time(d.at) },
               { name: t('Type'), cell: (d) => html`<code>${d.type}</code>` },
               { name: t('Try'), kind: 'num', cell: (d) => number(d.attempt) },
               { name: t('Status'), cell: result },
               { name: t('Latency'), kind: 'num', cell: (d) => t('{n} ms', { n: d.latency_ms }) },
               { name: t('Next'), cell: (d) => (Date.parse(d.next_retry_at ?? '') > now() ? time(d.next_retry_at) : '–') },
+              { name: t('Time'), kind: 'when', cell: (d) => time(d.at) },
             ],
             actions: (d) => button(t('Replay'), () => replayOne(d), { kind: 'quiet' }),
           })}${moreButton(rows)}`,

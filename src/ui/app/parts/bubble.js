@@ -2,6 +2,7 @@ import { html } from '../lib/render.js';
 import { icon } from '../lib/icons.js';
 import { dateTime, short, words } from '../lib/format.js';
 import { t } from '../lib/i18n.js';
+import { meaning } from './channel-errors.js';
 import { dialog, overlay } from './dialog.js';
 
 /** @type {Record<string, string>} */
@@ -52,6 +53,6 @@ export const bubble = (
   <p class="bubble-meta"><time datetime=${b.at} title=${dateTime(b.at)}>${short(b.at)}</time>
     ${b.direction === 'out' && b.status ? html`<span class=${`tick tick-${b.status}`}>${icon(TICKS[b.status] ?? 'check')}<span
       class="tick-word">${words(b.status)}</span></span>` : ''}</p>
-  ${b.error ? html`<p class="bubble-error">${b.error.message ?? ''} ${b.error.code ? html`<code>${b.error.code}</code>` : ''}</p>` : ''}
+  ${b.error ? html`<p class="bubble-error">${meaning({ reason: '', code: Number(b.error.code) || null, details: b.error.message ?? '' })} ${b.error.code ? html`<code>${b.error.code}</code>` : ''}</p>` : ''}
   ${b.note ?? ''}
 </div>`;

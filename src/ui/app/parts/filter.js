@@ -9,19 +9,20 @@ const waiting = {};
 const typing = {};
 
 /**
- * A search field that waits for a pause in typing.
+ * A search field that waits for a pause in typing. `change` returns false for a text that is not complete yet.
  * @param {string} label @param {string} value @param {(value: string) => unknown} change @param {string} [placeholder]
  */
 export function search(label, value, change, placeholder) {
-  const later = (waiting[label] ??= debounce(
+  const key = `${location.pathname} ${label}`;
+  const later = (waiting[key] ??= debounce(
     (/** @type {(v: string) => unknown} */ fn, /** @type {string} */ v) => {
-      delete typing[label];
-      return fn(v);
+      // The person may have left the page.
+      if (!key.startsWith(`${location.pathname} `) || fn(v) !== false) delete typing[key];
     },
     180,
   ));
-  return html`<label class="search">${icon('search')}<input type="search" aria-label=${label} placeholder=${placeholder ?? label} .value=${typing[label] ?? value}
-    oninput=${typed((v) => later(change, (typing[label] = v)))} autocomplete="off" spellcheck="false"></label>`;
+  return html`<label class="search">${icon('search')}<input type="search" aria-label=${label} placeholder=${placeholder ?? label} .value=${typing[key] ?? value}
+    oninput=${typed((v) => later(change, (typing[key] = v)))} autocomplete="off" spellcheck="false"></label>`;
 }
 
 /** @param {string} label @param {string} value @param {[string, string][]} options @param {(value: string) => unknown} change */
@@ -30,10 +31,15 @@ export const choice = (label, value, options, change) => html`<label class="choi
     value=${v}>${text}</option>`)}</select></label>`;
 
 /**
+ * @template {string} K
+ * @typedef {{values: Record<K, string>, set: (name: K, value: string) => unknown,
+ *   setAll: (values: Record<string, string>) => unknown, used: boolean, clear: () => unknown}} Filters
+ */
+
+/**
  * Returns the filters that the address contains.
  * @template {string} K
- * @param {K[]} names @param {() => unknown} reload
- * @returns {{values: Record<K, string>, set: (name: K, value: string) => unknown, used: boolean, clear: () => unknown}}
+ * @param {K[]} names @param {() => unknown} reload @returns {Filters<K>}
  */
 export function filters(names, reload) {
   return {
@@ -43,15 +49,18 @@ export function filters(names, reload) {
     },
     /** @param {K} name @param {string} value */
     set(name, value) {
-      setQuery({ [name]: value });
+      return this.setAll({ [name]: value });
+    },
+    /** @param {Record<string, string>} values */
+    setAll(values) {
+      setQuery(values);
       return reload();
     },
     get used() {
       return names.some((name) => query(name));
     },
     clear() {
-      setQuery(Object.fromEntries(names.map((name) => [name, ''])));
-      return reload();
+      return this.setAll(Object.fromEntries(names.map((name) => [name, ''])));
     },
   };
 }

@@ -27,7 +27,7 @@ const rest = (key, pixels) =>
 
 /**
  * @template T
- * @typedef {{name: string, cell: (row: T) => unknown, kind?: 'num' | 'main' | 'tight' | 'wide'}} Column
+ * @typedef {{name: string, cell: (row: T) => unknown, kind?: 'num' | 'main' | 'tight' | 'wide' | 'when' | 'text'}} Column
  */
 
 /** Makes a table that is wider than its place scroll, by the keyboard too. */

@@ -3,6 +3,7 @@ import { t } from '../lib/i18n.js';
 import { html } from '../lib/render.js';
 import { icon } from '../lib/icons.js';
 import { Rows } from '../lib/store.js';
+import { meaning } from './channel-errors.js';
 import { shown } from './empty.js';
 import { tone } from './status.js';
 import { moreButton } from './table.js';
@@ -11,8 +12,9 @@ import { moreButton } from './table.js';
 function note(e) {
   const d = e.data;
   if (e.type === 'otp.sent' && d.resend) return t('Resent');
-  if (d.error) return `${d.error.reason} ${d.error.details}`;
-  return d.reason ?? (d.text ? d.text : (d.name ?? ''));
+  if (d.error?.reason) return meaning(d.error);
+  if (d.reason) return /^[a-z_]+$/.test(d.reason) ? words(d.reason) : d.reason;
+  return (d.text ? d.text : (d.name ?? ''));
 }
 
 /** @type {Record<string, string>} */
