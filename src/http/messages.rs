@@ -19,7 +19,7 @@ use super::pipeline::{
     Answer, ApiError, Call, Code, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Query, Reply, Routes,
     encode_id_cursor, id_cursor_of, route,
 };
-use super::streamed::{AnswerParts, CSV, CSV_UTF8, FileRows, PART_ROWS, csv_lines, stream};
+use super::streamed::{CSV, CSV_UTF8, FilePart, ListFile, ListedRows, PART_ROWS, stream};
 use super::templates::template_refusal;
 
 /// The first byte of a cursor, which defines the format of the rest: a message.
@@ -353,8 +353,8 @@ async fn list(call: Call<Principal>) -> Answer {
     let after = id_cursor_of(&query, CURSOR_VERSION)?.map(MessageId::from_bytes);
     if call.wants(CSV) {
         call.reads_all(ReadingKind::Messages).await?;
-        let lines = MessageLines { wanted, may_read: reads_contacts(&call), next: FileRows::Head };
-        return Ok(stream(&call, CSV_UTF8, lines));
+        let rows = MessageRows { wanted, may_read: reads_contacts(&call) };
+        return Ok(stream(&call, CSV_UTF8, ListFile::new(rows)));
     }
     let page = call.caller.workspace().messages(wanted, after, limit).await?;
     Ok(Reply::ok(&ListedMessagesAnswer {
@@ -363,49 +363,44 @@ async fn list(call: Call<Principal>) -> Answer {
     }))
 }
 
-const CSV_HEAD: [&str; 19] = [
-    "message_id",
-    "to",
-    "name",
-    "type",
-    "template",
-    "language",
-    "text",
-    "status",
-    "error_reason",
-    "error_code",
-    "error_details",
-    "price",
-    "created_at",
-    "sent_at",
-    "delivered_at",
-    "read_at",
-    "failed_at",
-    "broadcast_id",
-    "reference",
-];
-
-/// The messages of a file, and the position in it.
-struct MessageLines {
+/// The messages of a file.
+struct MessageRows {
     wanted: MessageFilter,
     may_read: bool,
-    next: FileRows<MessageId>,
 }
 
-impl AnswerParts for MessageLines {
-    async fn next(&mut self, workspace: &Workspace) -> Result<Option<Vec<u8>>, Unavailable> {
-        let after = match self.next {
-            FileRows::Head => {
-                self.next = FileRows::After(None);
-                return Ok(Some(csv_lines([CSV_HEAD.map(str::to_owned).to_vec()])));
-            }
-            FileRows::After(after) => after,
-            FileRows::End => return Ok(None),
-        };
+impl ListedRows for MessageRows {
+    type Id = MessageId;
+    const HEAD: &'static [&'static str] = &[
+        "message_id",
+        "to",
+        "name",
+        "type",
+        "template",
+        "language",
+        "text",
+        "status",
+        "error_reason",
+        "error_code",
+        "error_details",
+        "price",
+        "created_at",
+        "sent_at",
+        "delivered_at",
+        "read_at",
+        "failed_at",
+        "broadcast_id",
+        "reference",
+    ];
+
+    async fn after(
+        &self,
+        workspace: &Workspace,
+        after: Option<MessageId>,
+    ) -> Result<FilePart<MessageId>, Unavailable> {
         let page = workspace.messages(self.wanted.clone(), after, PART_ROWS).await?;
-        self.next = FileRows::after(page.next);
         let rows = shown(workspace, page.messages, self.may_read).await?;
-        Ok(Some(csv_lines(rows.into_iter().map(cells))))
+        Ok((rows.into_iter().map(cells).collect(), page.next))
     }
 }
 

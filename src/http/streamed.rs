@@ -24,8 +24,29 @@ pub(crate) const JSON_LINES: &str = "application/x-ndjson";
 /// The maximum number of rows of a file that are read at a time from a list with a cursor.
 pub(crate) const PART_ROWS: usize = 500;
 
-/// The position in a file of the rows of a list with a cursor.
-pub(crate) enum FileRows<I> {
+/// Rows of a file, and the id of the row after which the list goes on, unless it is over.
+pub(crate) type FilePart<I> = (Vec<Vec<String>>, Option<I>);
+
+/// A list with a cursor, as the rows of a file.
+pub(crate) trait ListedRows: Send + 'static {
+    /// The id of a row.
+    type Id: Send;
+    /// The names of the columns.
+    const HEAD: &'static [&'static str];
+
+    /// Returns the rows after one, at most [`PART_ROWS`] of them; `None`: the first rows.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: the rows cannot be read.
+    fn after(
+        &self,
+        workspace: &Workspace,
+        after: Option<Self::Id>,
+    ) -> impl Future<Output = Result<FilePart<Self::Id>, Unavailable>> + Send;
+}
+
+/// The position in a file.
+enum Place<I> {
     /// Nothing was written, not even the names of the columns.
     Head,
     /// The rows after this one are next; `None`: all rows are.
@@ -34,10 +55,33 @@ pub(crate) enum FileRows<I> {
     End,
 }
 
-impl<I> FileRows<I> {
-    /// Returns the position after a part of the list.
-    pub(crate) fn after(next: Option<I>) -> Self {
-        next.map_or(Self::End, |id| Self::After(Some(id)))
+/// A file of CSV with the rows of a list.
+pub(crate) struct ListFile<L: ListedRows> {
+    list: L,
+    next: Place<L::Id>,
+}
+
+impl<L: ListedRows> ListFile<L> {
+    pub(crate) const fn new(list: L) -> Self {
+        Self { list, next: Place::Head }
+    }
+}
+
+impl<L: ListedRows + Sync> AnswerParts for ListFile<L> {
+    async fn next(&mut self, workspace: &Workspace) -> Result<Option<Vec<u8>>, Unavailable> {
+        let rows = match std::mem::replace(&mut self.next, Place::End) {
+            Place::Head => {
+                self.next = Place::After(None);
+                vec![L::HEAD.iter().map(|name| (*name).to_owned()).collect()]
+            }
+            Place::After(after) => {
+                let (rows, next) = self.list.after(workspace, after).await?;
+                self.next = next.map_or(Place::End, |id| Place::After(Some(id)));
+                rows
+            }
+            Place::End => return Ok(None),
+        };
+        Ok(Some(csv_lines(rows)))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::http::pipeline::{
     Answer, ApiError, Call, Key, LIMIT_DEFAULT, LIMIT_MAX, Principal, Reply, Routes,
     encode_id_cursor, id_cursor_of, route,
 };
-use crate::http::streamed::{AnswerParts, CSV, CSV_UTF8, FileRows, PART_ROWS, csv_lines, stream};
+use crate::http::streamed::{CSV, CSV_UTF8, FilePart, ListFile, ListedRows, PART_ROWS, stream};
 
 /// First byte of a cursor, which defines the format of the rest: a request.
 const CURSOR_VERSION: u8 = 1;
@@ -200,11 +200,8 @@ async fn list(call: Call<Principal>) -> Answer {
     let after = id_cursor_of(&query, CURSOR_VERSION)?.map(RequestId::from_bytes);
     if call.wants(CSV) {
         call.reads_all(ReadingKind::Codes).await?;
-        return Ok(stream(
-            &call,
-            CSV_UTF8,
-            OtpLines { wanted, may_read: reads_contacts(&call), next: FileRows::Head },
-        ));
+        let rows = OtpRows { wanted, may_read: reads_contacts(&call) };
+        return Ok(stream(&call, CSV_UTF8, ListFile::new(rows)));
     }
     let page = call.caller.workspace().otps(wanted, after, limit).await?;
     let people = page.otps.iter().map(|row| row.phone.map(PartyId::from)).collect();
@@ -216,44 +213,39 @@ async fn list(call: Call<Principal>) -> Answer {
     }))
 }
 
-const CSV_HEAD: [&str; 12] = [
-    "request_id",
-    "phone",
-    "name",
-    "status",
-    "delivery_status",
-    "channel",
-    "attempts_remaining",
-    "sends",
-    "created_at",
-    "verified_at",
-    "ended_at",
-    "reference",
-];
-
-/// The one-time passwords of a file, and the position in it.
-struct OtpLines {
+/// The one-time passwords of a file.
+struct OtpRows {
     wanted: OtpFilter,
     may_read: bool,
-    next: FileRows<RequestId>,
 }
 
-impl AnswerParts for OtpLines {
-    async fn next(&mut self, workspace: &Workspace) -> Result<Option<Vec<u8>>, Unavailable> {
-        let after = match self.next {
-            FileRows::Head => {
-                self.next = FileRows::After(None);
-                return Ok(Some(csv_lines([CSV_HEAD.map(str::to_owned).to_vec()])));
-            }
-            FileRows::After(after) => after,
-            FileRows::End => return Ok(None),
-        };
+impl ListedRows for OtpRows {
+    type Id = RequestId;
+    const HEAD: &'static [&'static str] = &[
+        "request_id",
+        "phone",
+        "name",
+        "status",
+        "delivery_status",
+        "channel",
+        "attempts_remaining",
+        "sends",
+        "created_at",
+        "verified_at",
+        "ended_at",
+        "reference",
+    ];
+
+    async fn after(
+        &self,
+        workspace: &Workspace,
+        after: Option<RequestId>,
+    ) -> Result<FilePart<RequestId>, Unavailable> {
         let page = workspace.otps(self.wanted.clone(), after, PART_ROWS).await?;
-        self.next = FileRows::after(page.next);
         let person = |row: &OtpState| row.phone.filter(|_| self.may_read).map(PartyId::from);
         let contacts = contacts_named(workspace, page.otps.iter().map(person).collect()).await?;
         let rows = page.otps.into_iter().zip(contacts);
-        Ok(Some(csv_lines(rows.map(|(row, contact)| cells(row, contact)))))
+        Ok((rows.map(|(row, contact)| cells(row, contact)).collect(), page.next))
     }
 }
 

@@ -87,7 +87,7 @@ async fn all_of_it_goes_part_by_part_and_nothing_is_seen_by_who_comes_later() {
     assert_eq!((count(&store, Table::Aliases), count(&store, Table::Windows)), (2, 2));
     let commits = store.commits();
     delete_all(&acme).await;
-    // The time of its deletion, and for each of its phones a mark until the texts to it are deleted.
+    // The time of its deletion, and for each of its phones a mark until their texts are deleted.
     assert_eq!((count(&store, Table::Aliases), count(&store, Table::Windows)), (3, 0));
     let refused = acme.send_message(text(phone(1)), None).await.unwrap_err();
     assert_eq!(refused, crate::IdempotentError::Refused(SendMessageError::WindowClosed));

@@ -100,10 +100,11 @@ impl Command for UpdateContact {
                 suppressions::share(context, &phone, &id.clone().into())?;
             }
         }
+        put_changed(context, &old, &contact)?;
+        // This cannot fail, so a refused change deletes no texts.
         if let Some(former) = old.phone.filter(|phone| contact.phone != Some(*phone)) {
             texts::forget(context, &former.into());
         }
-        put_changed(context, &old, &contact)?;
         Ok(contact)
     }
 }

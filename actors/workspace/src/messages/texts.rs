@@ -17,16 +17,19 @@ use crate::messages::record::MessageState;
 use crate::messages::unwritten;
 use crate::sweep::{Look, NEVER, RecordKeys, SLICE_MAX, SweepCursor};
 
-/// Writes the text of a message with this stored content.
-///
-/// An authentication template has none: its parameters are codes.
-pub(super) fn write(context: &mut Context<'_>, state: &MessageState, content: &[u8]) {
+/// Returns the text of stored content; empty for an authentication template, whose parameters are
+/// codes.
+pub(super) fn of_content(content: &[u8]) -> Vec<u8> {
     // Content that cannot be read is reported where the message is handed over.
-    let Ok(content) = content::decode(content) else { return };
-    let text = content.shown_text();
+    let content = content::decode(content);
+    content.map(|content| content.shown_text().as_bytes().to_vec()).unwrap_or_default()
+}
+
+/// Writes the text of a message, if it has one.
+pub(super) fn write(context: &mut Context<'_>, state: &MessageState, text: Vec<u8>) {
     if !text.is_empty() {
         let key = By::Text(&state.to).key(&context.core.id, state.message_id);
-        context.put(Table::MessageIndex, key, text.as_bytes().to_vec());
+        context.put(Table::MessageIndex, key, text);
     }
 }
 

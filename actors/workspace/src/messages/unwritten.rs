@@ -92,7 +92,7 @@ pub(super) fn write(context: &mut Context<'_>, id: MessageId) -> Result<(), Unav
 /// Writes the records of a message for the first time.
 pub(super) fn write_new(context: &mut Context<'_>, state: &MessageState, content: Vec<u8>) {
     let key = content_key(&context.core.id, state.message_id);
-    texts::write(context, state, &content);
+    texts::write(context, state, texts::of_content(&content));
     context.put(Table::Messages, key, content);
     state.write(context);
     write_index(context, state);
@@ -102,8 +102,8 @@ pub(super) fn write_new(context: &mut Context<'_>, state: &MessageState, content
 pub(super) fn write_text(context: &mut Context<'_>, state: &MessageState) {
     let unwritten = context.core.hot.messages.unwritten(state.message_id);
     if let Some(Ok((_, content))) = unwritten.map(split) {
-        let content = content.to_vec();
-        texts::write(context, state, &content);
+        let text = texts::of_content(content);
+        texts::write(context, state, text);
     }
 }
 
